@@ -3,28 +3,29 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import GrantAccepted
 from game_operator.errors import GameOperatorError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.wallet import Wallet
 from game_operator.webhooks import error
 from game_operator_testkit.cli import demo_tour
-from game_operator_testkit.cli.demo_tour import DemoWallet, wallet_server
+from game_operator_testkit.cli.demo_tour import (
+    demo_service,
+    environment_of,
+    play_rounds,
+    repair_settlements,
+    run_command,
+)
 from game_operator_testkit.provider.faults import FAULTS
-from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import play, post
 from tests.support.command_line import COMMAND, Run, Told, clean_environment, mode_of, started, stopped
-from tests.support.served_wallets import GivesBackWhatItNeverTook
 
 pytestmark = pytest.mark.outside
 
@@ -41,21 +42,16 @@ def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     story = iter(told.out.splitlines())
     # A membership test moves the iterator: each must come after the one before.
     for expected in (
-        "The service, simulated on this machine",
-        "The games (fetch-games)",
-        "A bet in each state (fetch-bet)",
-        "   OPEN: ",
-        "   CLOSED: ",
-        "   ROLLED_BACK: ",
-        "   NOT_FOUND: ",
-        "A round (fetch-round-bets)",
-        "   round ",
-        "Free bets (free-bet/grant)",
-        "   5 free bets of 1.00",
-        "   the same reference id again: refused, HTTP 400, ",
-        "   51 free bets at once: refused, HTTP 400, “Count cannot exceed 50”",
-        "   the games for a stranger's signature: refused, HTTP 401, “Authentication failed”",
-        "A wallet server",
+        "The games of the service, which is simulated on this machine",
+        "   $ game-operator games",
+        "A bet",
+        "   status     CLOSED",
+        "A round",
+        "   $ game-operator round --instance ",
+        "Free bets",
+        "   granted           5 free bets of 100 cents for player-1",
+        "The same free bets once more, which the service refuses",
+        "   Error: The service answered HTTP 400: DUPLICATE_REFERENCE_ID",
         "A win: 5.00 wagered",
         "   withdraw: SUCCESS, balance 95.00",
         "   deposit: SUCCESS, balance 107.50",
@@ -78,24 +74,27 @@ def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "   withdraw: SUCCESS, balance 88.50",
         "A withdraw of more than there is: 100.00 wagered",
         "   withdraw: INSUFFICIENT_BALANCE, balance 94.50",
-        "The books",
-        "   8 bets: each balance is the sum of its postings",
-        "   kept for a person to look at: early_rollback",
-        "Settlements that are lost (game-operator reconcile)",
-        "   a dry run changes nothing: agrees 8, refund 1, settle 2",
-        "   a second look agrees, so it repairs them: agrees 8, refunded 1, settled 2",
-        "   the 3 lost calls arrive late: SUCCESS, and move 0.00",
-        "   all bets compared once more: agrees 11",
+        "Three more bets, whose last calls are lost and repaired",
+        "   Run 1 is finished. It repairs.",
+        "   Settled: 3 bets, 29.00 in all.",
+        "The lost calls arrive late, and move nothing",
+        "   deposit: SUCCESS, balance 104.50",
+        "   deposit: SUCCESS, balance 104.50",
+        "   rollback: SUCCESS, balance 104.50",
+        "All bets are compared once more",
+        "   Nothing waits for a person.",
         "50 rounds with every fault there is",
-        "   audited bet by bet and player by player: service and wallet agree on all of it",
-        "Certified: flows, repeats, order and state",
+        "   $ game-operator storm --wallet http://127.0.0.1:",
+        "   Service and wallet agree on all 141 bets and 3 claims.",
+        "The wallet is certified",
         "   PASSED: ",
+        "The books",
+        "   ✓ The books are sound.",
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
-    kinds = sum(info.side == "webhook" and not info.is_lasting for info in FAULTS)
-    assert f" faults of {kinds} kinds occurred\n" in told.out
-    assert max(map(len, told.out.splitlines())) <= 120
+    # A storm names the faults that occurred.
+    assert all(f"{info.name} " in told.out for info in FAULTS if info.side == "webhook" and not info.is_lasting)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -105,15 +104,9 @@ def test_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("demo", "--json").document.keys() == {"seconds"}
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "step"),
-    [
-        pytest.param(signal.SIGINT, 130, "The games", id="Ctrl-C while the sandbox serves"),
-        pytest.param(signal.SIGTERM, 143, "A win", id="SIGTERM while the wallet serves"),
-    ],
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.drawn(1)
-def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int, step: str) -> None:
+def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int) -> None:
     """Its servers end with it, and the ledger is gone."""
     # An interpreter of its own: loading is part of a step, and Python itself leaves a socket open that is interrupted
     # while it connects.
@@ -124,7 +117,7 @@ def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: in
         ) as process:
             assert process.stdout is not None
             out = ""
-            while f"\n{step}" not in out:
+            while "\nA bet" not in out:
                 out += process.stdout.readline()
             told = stopped(process, number)
         # Again if that demo was over too soon.
@@ -169,62 +162,39 @@ class PaysLateCallsAgain(Wallet):
         return super().deposit(call)
 
 
-def play_rounds(wallet: DemoWallet, sandbox: Sandbox, key: RSAPrivateKey) -> None:
-    demo_tour.play_rounds(wallet, sandbox)
-
-
-def repair_settlements(wallet: DemoWallet, sandbox: Sandbox, key: RSAPrivateKey) -> None:
-    wallet.ledger.open_account("player-1", Decimal("100.00"))
-    with sandbox.client() as client:
-        demo_tour.repair_settlements(wallet, sandbox, client)
-
-
-def storm_wallet(wallet: DemoWallet, sandbox: Sandbox, key: RSAPrivateKey) -> None:
-    demo_tour.storm_wallet(wallet, ServiceKeys(key))
-
-
-def certify_wallet(wallet: DemoWallet, sandbox: Sandbox, key: RSAPrivateKey) -> None:
-    demo_tour.certify_wallet(wallet, key)
+def played(place: Path) -> None:
+    """Play the demo's rounds, and repair what is lost."""
+    with demo_service(place) as demo:
+        demo.wallet.ledger.open_account("player-1", Decimal("100.00"))
+        play_rounds(demo)
+        repair_settlements(demo, partial(run_command, place, environment_of(demo.sandbox)))
 
 
 @pytest.mark.parametrize(
-    ("step", "wallet", "problem"),
+    ("wallet", "problem"),
     [
-        pytest.param(play_rounds, ForgetsRollbacks, "The wallet is wrong: ", id="no tombstone"),
-        pytest.param(play_rounds, DebitsRepeats, "The books do not add up", id="a repeat debits"),
-        pytest.param(repair_settlements, PaysLateCallsAgain, "Service and wallet still differ", id="pays twice"),
-        pytest.param(storm_wallet, ForgetsRollbacks, "Service and wallet differ after the storm", id="a storm"),
-        pytest.param(certify_wallet, GivesBackWhatItNeverTook, "The wallet is not certified", id="not certified"),
+        pytest.param(ForgetsRollbacks, "The wallet is wrong: ", id="no tombstone"),
+        pytest.param(DebitsRepeats, "player-1 has 101.50", id="a repeat debits"),
+        pytest.param(PaysLateCallsAgain, "player-1 has 129.50", id="pays twice"),
     ],
 )
-def test_each_step_finds_a_wallet_that_is_wrong(
-    step: Callable[[DemoWallet, Sandbox, RSAPrivateKey], None],
-    wallet: type[Wallet],
-    problem: str,
-    tmp_path: Path,
-    private_key: RSAPrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_demo_finds_a_wallet_that_is_wrong(
+    wallet: type[Wallet], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole story tells that all is well with the ready wallet; here it is another one."""
+    """By its answers and balances; what a command finds is that command's own."""
     monkeypatch.setattr(demo_tour, "Wallet", wallet)
-    with (
-        wallet_server(tmp_path, private_key) as served,
-        Sandbox(wallet_url=served.url, service_private_key=private_key) as sandbox,
-        pytest.raises(GameOperatorError, match=problem),
-    ):
-        step(served, sandbox, private_key)
+    with pytest.raises(GameOperatorError, match=problem):
+        played(tmp_path)
 
 
-def test_a_service_that_accepts_anything_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What must be refused is granted."""
-    with Sandbox() as sandbox, sandbox.client() as client:
-        granted = GrantAccepted(success=True, free_bet_id="g1", message="")
-        monkeypatch.setattr(client, "grant_free_bet", lambda **_: granted)
-        with pytest.raises(GameOperatorError, match="does not refuse the same reference id again"):
-            demo_tour.call_service(sandbox, client)
+@pytest.mark.parametrize(("line", "code"), [("ledger verify", 2), ("keygen x.pem", 0), ("no-such", 2)])
+def test_a_command_ends_as_it_must(line: str, code: int, tmp_path: Path) -> None:
+    """Any other exit code is an error of the demo."""
+    run_command(tmp_path, {}, "A command", line, code=code)
+    with pytest.raises(GameOperatorError, match="ended with exit code 2, not 7"):
+        run_command(tmp_path, {}, "A command", line, code=7)
 
 
-@pytest.mark.drawn(1)
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_step_that_goes_wrong_is_1(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     """The error is the last line, and nothing is left behind; the process handles SIGTERM as it did before."""

@@ -1,7 +1,4 @@
-"""
-``game-operator demo``: a tour of client, wallet, reconciliation, faults and certification; or an open control room to
-play in.
-"""
+"""``game-operator demo``: a tour of the service, a wallet and the commands; or an open control room to play in."""
 
 import logging
 import shutil
@@ -58,36 +55,25 @@ def _tour(place: Path) -> int:
 
 def _keep_open(place: Path) -> int:
     """Serve the control room, with a wallet to play against, until Ctrl-C or SIGTERM."""
-    from game_operator_testkit.cli.demo_tour import wallet_server
-    from game_operator_testkit.cli.key_directory import key_directory
+    from game_operator_testkit.cli.demo_tour import demo_service
     from game_operator_testkit.control_room import ControlRoom
-    from game_operator_testkit.sandbox import Sandbox
 
     stopped = threading.Event()
+    room_of = partial(ControlRoom, service_key=place / "service.pem")
     with (
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
-        key_directory(place) as keys,
-        wallet_server(place, keys.service_private) as wallet,
-        Sandbox(
-            operator_public_key=keys.public,
-            wallet_url=wallet.url,
-            service_private_key=keys.service_private,
-            key_keeper=keys,
-            # Else the wallet would refuse every call after a rotation on the page "Keys".
-            teach_wallet=wallet.teach,
-            control_room=partial(ControlRoom, service_key=keys.service_private),
-        ) as sandbox,
+        demo_service(place, control_room=room_of) as (keys, wallet, sandbox, database),
     ):
         for player_id in _WEB_PLAYERS:
             wallet.ledger.open_account(player_id, Decimal("1000.00"))
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
         room = f"{sandbox.base_url}/"
-        files = {"database": wallet.database, "private_key_file": str(keys.private)}
+        files = {"database": database, "private_key_file": str(keys.private)}
         answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS), **files})
         say(f"The control room is open at {room} until Ctrl-C.", style="bold")
         players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
-        ledger = [("wallet's ledger (for reconcile)", wallet.database), ("operator's private key", keys.private)]
+        ledger = [("wallet's ledger (for reconcile)", database), ("operator's private key", keys.private)]
         show_details([("wallet", wallet.url), ("players", players), *ledger])
         if lost := lost_output():
             return lost
