@@ -164,10 +164,10 @@ class PaysLateCallsAgain(Wallet):
 
 def played(place: Path) -> None:
     """Play the demo's rounds, and repair what is lost."""
-    with demo_service(place) as demo:
-        demo.wallet.ledger.open_account("player-1", Decimal("100.00"))
-        play_rounds(demo)
-        repair_settlements(demo, partial(run_command, place, environment_of(demo.sandbox)))
+    with demo_service(place) as (wallet, sandbox):
+        wallet.ledger.open_account("player-1", Decimal("100.00"))
+        play_rounds(sandbox)
+        repair_settlements(wallet, sandbox, partial(run_command, place, environment_of(sandbox)))
 
 
 @pytest.mark.parametrize(

@@ -62,18 +62,19 @@ def _keep_open(place: Path) -> int:
     room_of = partial(ControlRoom, service_key=place / "service.pem")
     with (
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
-        demo_service(place, control_room=room_of) as (keys, wallet, sandbox, database),
+        demo_service(place, control_room=room_of) as (wallet, sandbox),
     ):
         for player_id in _WEB_PLAYERS:
             wallet.ledger.open_account(player_id, Decimal("1000.00"))
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
         room = f"{sandbox.base_url}/"
-        files = {"database": database, "private_key_file": str(keys.private)}
+        database, private_key = f"sqlite:///{place / 'wallet.db'}", str(place / "operator.pem")
+        files = {"database": database, "private_key_file": private_key}
         answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS), **files})
         say(f"The control room is open at {room} until Ctrl-C.", style="bold")
         players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
-        ledger = [("wallet's ledger (for reconcile)", database), ("operator's private key", keys.private)]
+        ledger = [("wallet's ledger (for reconcile)", database), ("operator's private key", private_key)]
         show_details([("wallet", wallet.url), ("players", players), *ledger])
         if lost := lost_output():
             return lost

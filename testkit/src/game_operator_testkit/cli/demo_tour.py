@@ -6,12 +6,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
@@ -20,8 +20,8 @@ from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
-from game_operator_testkit.cli.key_directory import KeyDirectory, key_directory
-from game_operator_testkit.provider.delivery import Delivery
+from game_operator_testkit.cli.key_directory import key_directory
+from game_operator_testkit.provider.delivery import Answer, Delivery
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.serving import ServingThread, listening_socket
 
@@ -71,20 +71,10 @@ class DemoWallet:
         self._signature.authenticate(request, profile)
 
 
-class DemoService(NamedTuple):
-    """A service that plays against a wallet, and where both keep their keys and the ledger."""
-
-    keys: KeyDirectory
-    wallet: DemoWallet
-    sandbox: Sandbox
-    database: str
-
-
 @contextmanager
-def demo_service(place: Path, **settings: Any) -> Iterator[DemoService]:  # Any: those of a Sandbox.
+def demo_service(place: Path, **settings: Any) -> Iterator[tuple[DemoWallet, Sandbox]]:  # Any: those of a Sandbox.
     """Serve a wallet whose ledger is in *place*, and a service with these *settings* that plays against it."""
-    database = f"sqlite:///{place / 'wallet.db'}"
-    with key_directory(place) as keys, SqlLedger(database) as ledger:
+    with key_directory(place) as keys, SqlLedger(f"sqlite:///{place / 'wallet.db'}") as ledger:
         wallet = DemoWallet(ledger, keys.service_public)
         application = asgi_app(WebhookReceiver(authenticator=wallet), Wallet(ledger))
         server = ServingThread(listening_socket("127.0.0.1", 0, allow_remote=False), application, lambda: None)
@@ -99,7 +89,7 @@ def demo_service(place: Path, **settings: Any) -> Iterator[DemoService]:  # Any:
                 teach_wallet=wallet.teach,
                 **settings,
             ) as sandbox:
-                yield DemoService(keys, wallet, sandbox, database)
+                yield wallet, sandbox
         finally:
             server.stop()
 
@@ -111,16 +101,16 @@ def tour(place: Path) -> None:
     Raises:
         GameOperatorError: A step went wrong.
     """
-    with demo_service(place) as demo:
+    with demo_service(place) as (wallet, sandbox):
         for player_id in _PLAYERS:
-            demo.wallet.ledger.open_account(player_id, Decimal("100.00"))
-        run = partial(run_command, place, environment_of(demo.sandbox))
-        call_service(demo.sandbox, run)
-        play_rounds(demo)
-        repair_settlements(demo, run)
-        wallet = f"{demo.wallet.url} --service-key service.pem"
-        run("50 rounds with every fault there is", f"storm --wallet {wallet} --players 20 --bets 141 --seed 4")
-        run("The wallet is certified", f"certify {wallet} --player tester-1 --other-player tester-2 --only A,B,C")
+            wallet.ledger.open_account(player_id, Decimal("100.00"))
+        run = partial(run_command, place, environment_of(sandbox))
+        call_service(sandbox, run)
+        play_rounds(sandbox)
+        repair_settlements(wallet, sandbox, run)
+        at = f"{wallet.url} --service-key service.pem"
+        run("50 rounds with every fault there is", f"storm --wallet {at} --players 20 --bets 141 --seed 4")
+        run("The wallet is certified", f"certify {at} --player tester-1 --other-player tester-2 --only A,B,C")
         run("The books", "ledger verify")
 
 
@@ -172,33 +162,29 @@ def call_service(sandbox: Sandbox, run: RunCommand) -> None:
     run("The same free bets once more, which the service refuses", grant, code=1)
 
 
-def play_rounds(demo: DemoService) -> None:
+def play_rounds(sandbox: Sandbox) -> None:
     """Play rounds against the wallet, some with a fault."""
     for what, wager_cents, won_cents, fault in _PLAYED:
         _title(f"{what}: {amount_from_cents(wager_cents)} wagered")
         if fault:
-            demo.sandbox.faults.set_nth(fault, 1)
-        played = demo.sandbox.play_round(
+            sandbox.faults.set_nth(fault, 1)
+        played = sandbox.play_round(
             player_id="player-1", wager_cents=wager_cents, won_cents=won_cents, cancel=won_cents is None
         )
-        for delivery in played.deliveries:
-            _line(f"{delivery.path[1:]}: {_answer(delivery)}")
+        _show(played.deliveries)
         if played.problems:
             raise GameOperatorError(f"The wallet is wrong: {played.problems[0]}")
 
 
-def _answer(delivery: Delivery) -> str:
-    reply = delivery.reply
-    if reply is None:
-        return f"HTTP {delivery.status}, {delivery.problem}"
-    balance = "" if reply.balance is None else f", balance {reply.balance}"
-    return f"{reply.code or reply.type}{balance}"
+def _show(deliveries: Iterable[Delivery]) -> None:
+    for delivery in deliveries:
+        _line(f"{delivery.path[1:]}: {Answer(delivery.reply, problem=delivery.problem)}")
 
 
-def repair_settlements(demo: DemoService, run: RunCommand) -> None:
+def repair_settlements(wallet: DemoWallet, sandbox: Sandbox, run: RunCommand) -> None:
     """Lose settlements, find and repair them, send them late, and compare the books."""
     for wager_cents, won_cents in _LOST:
-        demo.sandbox.play_round(
+        sandbox.play_round(
             player_id="player-1",
             wager_cents=wager_cents,
             won_cents=won_cents,
@@ -207,9 +193,8 @@ def repair_settlements(demo: DemoService, run: RunCommand) -> None:
         )
     run("Three more bets, whose last calls are lost and repaired", _REPAIR)
     _title("The lost calls arrive late, and move nothing")
-    for delivery in demo.sandbox.release_held(lost=True):
-        _line(f"{delivery.path[1:]}: {_answer(delivery)}")
-    balance_cents = demo.wallet.ledger.balance("player-1")
+    _show(sandbox.release_held(lost=True))
+    balance_cents = wallet.ledger.balance("player-1")
     if balance_cents != _LEFT_CENTS:
         raise GameOperatorError(f"The wallet is wrong: player-1 has {amount_from_cents(balance_cents)}.")
     run("All bets are compared once more", _RECONCILE)

@@ -38,6 +38,7 @@ Deliver: TypeAlias = Callable[[str, Mapping[str, str], bytes], Any]
 WalletInProcess: TypeAlias = WebhookHandler | AsyncWebhookHandler | Deliver
 
 _THREADS: Final = 16
+_IN_A_THREAD: Final = "Call in another thread: await asyncio.to_thread(certify_in_process, …)."
 _HOST: Final = "http://wallet.localhost"
 #: Applications by the names of their arguments, which all frameworks agree on, and what makes a wallet of each.
 _APPLICATIONS: Final = {("scope", "receive", "send"): "asgi_wallet", ("environ", "start_response"): "wsgi_wallet"}
@@ -265,7 +266,7 @@ class InProcessCarrier:
         except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
             return begun.carried(None, _problem_of(failed))
         if inspect.isawaitable(answer):
-            raise _not_awaited(answer)
+            raise not_awaited(answer, _IN_A_THREAD)
         return _checked(begun, answer)
 
     async def _one_awaited(self, request: Request) -> Carried:
@@ -287,13 +288,11 @@ def called(wallet: Deliver, begun: Begun) -> Any:
     return wallet(begun.request.path, headers, begun.request.body)
 
 
-def _not_awaited(answer: Awaitable[Any]) -> ConfigurationError:
+def not_awaited(answer: Awaitable[Any], instead: str) -> ConfigurationError:
+    """Return the error of an async wallet that cannot be awaited here; *instead* says what to do."""
     if inspect.iscoroutine(answer):
         answer.close()
-    return ConfigurationError(
-        "The wallet is async, and an event loop runs in this thread already, so it cannot be awaited here. Call in "
-        "another thread: await asyncio.to_thread(certify_in_process, …)."
-    )
+    return ConfigurationError(f"The wallet is async, and an event loop runs in this thread. {instead}")
 
 
 def _checked(begun: Begun, answer: Any) -> Carried:

@@ -28,6 +28,7 @@ from game_operator_testkit.provider.in_process import (
     answer_of,
     called,
     delivery_to,
+    not_awaited,
 )
 from game_operator_testkit.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
@@ -175,11 +176,7 @@ class InProcessSandbox(SandboxBase):
         if not inspect.isawaitable(response):
             return response
         if a_loop_runs_here():
-            if inspect.iscoroutine(response):
-                response.close()
-            raise ConfigurationError(
-                "The wallet is async, and an event loop runs here. Await play_round_async or claim_free_bets_async."
-            )
+            raise not_awaited(response, "Await play_round_async or claim_free_bets_async.")
         return self._loop.result_of(response)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
