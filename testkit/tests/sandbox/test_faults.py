@@ -1,6 +1,5 @@
 """Faults by name: what can be asked for, which call they strike, and switches that any thread may turn."""
 
-import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -80,11 +79,11 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
             id="nothing between commas",
         ),
         pytest.param("thunder", "no fault 'thunder'", id="an unknown name"),
-        pytest.param("Reset", "no fault 'Reset'. Did you mean reset?", id="another case"),
-        pytest.param("reply-lst=5%", "Did you mean reply-lost?", id="a slip"),
+        pytest.param("Reset", "no fault 'Reset'. Pass some of request-lost, reply-lost,", id="another case"),
+        pytest.param("bad-network=5%", "or the name of a preset alone: bad-network,", id="a preset with a rate"),
         pytest.param("thunder=0.1", "no fault 'thunder'", id="an unknown name with a rate"),
-        pytest.param("reset=1.01", "not 1.01. For 1.01 of a hundred write 1.01%.", id="above 1"),
-        pytest.param("reset=5", "not 5. For 5 of a hundred write 5%.", id="percent without its sign"),
+        pytest.param("reset=1.01", "or from 0% to 100%, not 1.01.", id="above 1"),
+        pytest.param("reset=5", "or from 0% to 100%, not 5.", id="percent without its sign"),
         pytest.param("reset=101", "to 100%, not 101.", id="above 100 of a hundred"),
         pytest.param("reset=101%", "to 100%, not 1.01.", id="above 100 %"),
         pytest.param("reset=-0.1", "'reset=-0.1' cannot be read. Pass reset, reset=0.05", id="below 0"),
@@ -268,12 +267,3 @@ def test_a_preset_is_asked_for_by_its_name(preset: FaultPreset) -> None:
 def test_other_plans_are_no_preset(text: str) -> None:
     """Neither is none at all."""
     assert FaultPlan.parse(text).preset is None
-
-
-@pytest.mark.parametrize(
-    ("text", "advice"), [("bad-network=5%", "Pass its name alone"), ("bad-netwrok", "Did you mean bad-network?")]
-)
-def test_a_misspelt_preset_is_refused(text: str, advice: str) -> None:
-    """A preset has its own rates."""
-    with pytest.raises(ConfigurationError, match=re.escape(advice)):
-        FaultPlan.parse(text)
