@@ -13,19 +13,19 @@ import pytest
 
 from game_operator.protocol.http import HttpReply
 from game_operator_testkit.provider.misbehaving import post_roughly
-from game_operator_testkit.provider.requests import Manner
+from game_operator_testkit.provider.requests import Manner, Request
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
 pytestmark = pytest.mark.outside
 
 BODY = b'{"player_id":"p1"}'
-HEADERS = [(b"Content-Type", b"application/json"), (b"signature", b"abc")]
+HEADERS = ((b"Content-Type", b"application/json"), (b"signature", b"abc"))
 OK = response_bytes(200, b'{"type":"ERROR","code":"X"}')
 TIMEOUT_SECONDS = 0.3
 
 
 def post(url: str, manner: Manner, timeout: float = 10.0, body: bytes = BODY) -> HttpReply | None:
-    return asyncio.run(post_roughly(f"{url}/withdraw", HEADERS, body, manner, timeout))
+    return asyncio.run(post_roughly(f"{url}/withdraw", Request("", "/withdraw", body, manner=manner), HEADERS, timeout))
 
 
 class Ends:

@@ -194,16 +194,9 @@ class HttpCarrier:
     async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpReply | None:
         # A wallet need not answer half a request.
         timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
-        return await post_roughly(
-            self._url_of(request),
-            headers,
-            request.body,
-            request.manner,
-            timeout,
-            method=request.method,
-            ssl_context=self._ssl_context,
-            local_address=self._elsewhere if request.at == "elsewhere" else None,
-        )
+        address = self._elsewhere if request.at == "elsewhere" else None
+        url, ssl_context = self._url_of(request), self._ssl_context
+        return await post_roughly(url, request, headers, timeout, ssl_context=ssl_context, local_address=address)
 
     def _begun(self, request: Request) -> Begun:
         return Begun(request, self._keys.headers(request, self._header), self._url_of(request))

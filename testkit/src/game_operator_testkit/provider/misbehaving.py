@@ -8,14 +8,13 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 import h11
 
 from game_operator.protocol.http import HeaderPairs, HttpReply, defect_of, joined_headers
-from game_operator_testkit.provider.requests import Manner
+from game_operator_testkit.provider.requests import Manner, Request
 
 _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005
@@ -27,17 +26,15 @@ _LINGER: Final = struct.pack("ii", 1, 0)
 
 async def post_roughly(
     url: str,
-    headers: Sequence[tuple[bytes, bytes]],
-    body: bytes,
-    manner: Manner,
+    request: Request,
+    headers: HeaderPairs,
     timeout: float,
     *,
-    method: str = "POST",
     ssl_context: ssl.SSLContext | None = None,
     local_address: str | None = None,
 ) -> HttpReply | None:
     """
-    Post *body* over a connection of its own, in a rough *manner*; None if nobody waited for the answer.
+    Send *request* with *headers* to *url*, over its own connection; None if nobody waited for the answer.
 
     Raises:
         OSError: The connection failed or broke; TimeoutError is one.
@@ -53,12 +50,12 @@ async def post_roughly(
             local_addr=None if local_address is None else (local_address, 0),
         )
         try:
-            length = (b"Content-Length", b"%d" % len(body))
-            if manner is Manner.CHUNKED:
+            length = (b"Content-Length", b"%d" % len(request.body))
+            if request.manner is Manner.CHUNKED:
                 length = (b"Transfer-Encoding", b"chunked")
             own = ((b"Host", parts.netloc.encode()), (b"Accept-Encoding", b"identity"), length)
-            request = h11.Request(method=method, target=parts.path or "/", headers=[*own, *headers])
-            return await _posted(reader, writer, request, body, manner)
+            head = h11.Request(method=request.method, target=parts.path or "/", headers=[*own, *headers])
+            return await _posted(reader, writer, head, request.body, request.manner)
         finally:
             writer.transport.abort()
 
@@ -66,12 +63,12 @@ async def post_roughly(
 async def _posted(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    request: h11.Request,
+    begin: h11.Request,
     body: bytes,
     manner: Manner,
 ) -> HttpReply | None:
     wire = h11.Connection(h11.CLIENT)
-    head = wire.send(request) or b""
+    head = wire.send(begin) or b""
     if manner is Manner.HALF:
         writer.write(head + body[: len(body) // 2])
         return await _answer(reader, wire)
