@@ -17,7 +17,7 @@ from game_operator_testkit.certifier.report.report import Moved, Report, causes_
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
 from game_operator_testkit.certifier.wallet_check import check_wallet
-from game_operator_testkit.provider.caller import HeadersToSend
+from game_operator_testkit.provider.caller import HeadersToSend, check_moves_money
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.in_process import (
     InProcessCarrier,
@@ -26,7 +26,6 @@ from game_operator_testkit.provider.in_process import (
     checked_function,
 )
 from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
-from game_operator_testkit.provider.permission import check_moves_money
 
 _NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile("(?:[!-~\x80-\xff](?:[ \t!-~\x80-\xff]*[!-~\x80-\xff])?)?")

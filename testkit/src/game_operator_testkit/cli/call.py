@@ -40,9 +40,8 @@ def call(
     """
     from game_operator.protocol.http import pairs_of
     from game_operator_testkit.certifier.report.again import without_signatures
-    from game_operator_testkit.provider.caller import WebhookCaller
+    from game_operator_testkit.provider.caller import WebhookCaller, check_moves_money
     from game_operator_testkit.provider.delivery import delivered
-    from game_operator_testkit.provider.permission import check_moves_money
     from game_operator_testkit.provider.requests import Request
 
     assumed = read_profile(profile)

@@ -146,8 +146,8 @@ def storm(
     Exit code 1 if service and wallet differ anywhere, with each difference and a trace, or if a fault that was asked
     for occurred too seldom. With --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
     """
+    from game_operator_testkit.provider.caller import check_moves_money
     from game_operator_testkit.provider.keys import ServiceKeys
-    from game_operator_testkit.provider.permission import check_moves_money
     from game_operator_testkit.sandbox.storm.players import PlayersBooks
     from game_operator_testkit.sandbox.storm.storm import Storm
 

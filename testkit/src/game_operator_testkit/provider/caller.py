@@ -13,12 +13,12 @@ from typing import Any, Final, Self, TypeAlias
 
 from game_operator._version import __version__
 from game_operator.client.proxies import proxy_of_environment
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, split_address
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown, without_frames
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpRequest
+from game_operator.protocol.http import HeaderPairs, HttpRequest, is_loopback
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.sync import Wire
@@ -184,3 +184,22 @@ def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> Re
         setting="url",
         remedy="The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
     )
+
+
+def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "The wallet's address") -> None:
+    """
+    Raise ConfigurationError unless *what* may move the money of the wallet at *url*, the argument called *name*.
+
+    A wallet on this machine needs no permission; one on another machine needs *moves_money*.
+    """
+    host = split_address(url).hostname or ""
+    if not host:
+        raise ConfigurationError(
+            f"{name} {shown(url)} is not a valid address.", remedy="Pass one like http://127.0.0.1:8000/wallet."
+        )
+    if not is_loopback(host) and not moves_money:
+        raise ConfigurationError(
+            f"{shown(host)} is another machine, and {what} moves its players' money.",
+            setting="moves_money",
+            remedy="Pass moves_money=True if that is what you want.",
+        )
