@@ -1,7 +1,7 @@
 """The key pairs of a sandbox on disk, kept over a restart and over a rotation."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -68,22 +68,21 @@ def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterato
     Raises:
         ConfigurationError: The directory cannot be used, or a file in it does not fit.
     """
-    if given is None:
-        with TemporaryDirectory(prefix="game-operator-sandbox-") as made:
-            where = f"{made} until the sandbox stops; with --directory they are kept"
-            yield _completed(KeyDirectory(Path(made), where), service_alone=service_alone)
-        return
-    try:
-        given.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as failed:
-        raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
-    yield _completed(KeyDirectory(given.absolute(), str(given.absolute())), service_alone=service_alone)
-
-
-def _completed(keys: KeyDirectory, *, service_alone: bool) -> KeyDirectory:
-    for private in [keys.service_private] if service_alone else [keys.private, keys.service_private]:
-        _complete(private)
-    return keys
+    with ExitStack() as stack:
+        if given is None:
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="game-operator-sandbox-")))
+            where = f"{place} until the sandbox stops; with --directory they are kept"
+        else:
+            try:
+                given.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as failed:
+                raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
+            place = given.absolute()
+            where = str(place)
+        keys = KeyDirectory(place, where)
+        for private in [keys.service_private] if service_alone else [keys.private, keys.service_private]:
+            _complete(private)
+        yield keys
 
 
 @without_frames
