@@ -1,14 +1,14 @@
 """``game-operator call``: one webhook, signed as the service signs it, and what the wallet answers."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, read_file, read_profile
+from game_operator.cli.options import ProfileFile, read_profile
 from game_operator.cli.output import answer, remark, say
-from game_operator.errors import ConfigurationError
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import RouteOptions, key_in
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from game_operator.protocol.http import HeaderPairs
     from game_operator_testkit.provider.caller import Delivery
 
-_MOST_BYTES = 16_777_216
 _REPLY = ("type", "code", "balance_cents", "timestamp")
 
 
@@ -47,9 +46,7 @@ def call(
     assumed = read_profile(profile)
     check_moves_money(url, "a call", moves_money=route.moves_money, name="--url")
     headers = route.headers(assumed)
-    posted = read_file("-", _MOST_BYTES + 1) if body == "-" else body.encode("utf-8", "surrogateescape")
-    if len(posted) > _MOST_BYTES:
-        raise ConfigurationError(f"The body on standard input has more than {_MOST_BYTES:,} bytes.")
+    posted = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
     with WebhookCaller(
         url,
         key_in("--service-key", service_key),
