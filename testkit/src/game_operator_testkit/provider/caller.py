@@ -138,13 +138,6 @@ class WebhookCaller:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        # An error tracker shows a caller whose construction failed, too.
-        return f"{type(self).__name__}({self.__dict__.get('url')!r})"
-
-    def __reduce__(self) -> str:
-        raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
-
 
 def wire_settings(owner: str, url: str, ssl_context: ssl.SSLContext | None) -> tuple[Any, ...]:  # Any: a wire's.
     """Return the settings of the connections to *url* that *owner* has."""
