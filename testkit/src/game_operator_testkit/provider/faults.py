@@ -112,9 +112,7 @@ class FaultPreset:
 
 #: By name; fault_presets.toml has them.
 FAULT_PRESETS: Final[Mapping[str, FaultPreset]] = {
-    name: FaultPreset(
-        name, entry["title"], entry["text"], {Fault(fault): rate for fault, rate in entry["rates"].items()}
-    )
+    name: FaultPreset(name, **entry | {"rates": {Fault(fault): rate for fault, rate in entry["rates"].items()}})
     for name, entry in tomllib.loads(Path(__file__).with_name("fault_presets.toml").read_text(encoding="utf-8")).items()
 }
 

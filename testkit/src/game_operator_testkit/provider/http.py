@@ -117,7 +117,7 @@ class HttpCarrier:
         try:
             every = (*begun.headers, *self._headers)
             rough = _is_rough(request)
-            answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
+            answer = await (self._roughly(begun, every) if rough else self._patiently(request, every))
             problem, attempts = (answer.defect, answer.attempts) if answer else (_NOT_AWAITED[request.manner], 1)
         except TransportError as failed:
             problem, timed_out, attempts = failed.reason, failed.timed_out, failed.attempts
@@ -191,18 +191,17 @@ class HttpCarrier:
             raise error_of(url, step, result, time.monotonic() - began)
         return replace(result, attempts=step.attempt)
 
-    async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpReply | None:
+    async def _roughly(self, begun: Begun, headers: HeaderPairs) -> HttpReply | None:
+        request = begun.request
         # A wallet need not answer half a request.
         timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
         address = self._elsewhere if request.at == "elsewhere" else None
-        url, ssl_context = self._url_of(request), self._ssl_context
-        return await post_roughly(url, request, headers, timeout, ssl_context=ssl_context, local_address=address)
+        return await post_roughly(
+            begun.url, request, headers, timeout, ssl_context=self._ssl_context, local_address=address
+        )
 
     def _begun(self, request: Request) -> Begun:
-        return Begun(request, self._keys.headers(request, self._header), self._url_of(request))
-
-    def _url_of(self, request: Request) -> str:
-        return f"{self._urls[request.at]}{request.path}"
+        return Begun(request, self._keys.headers(request, self._header), f"{self._urls[request.at]}{request.path}")
 
     def _without_values(self, text: bytes) -> bytes:
         """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""

@@ -179,9 +179,9 @@ class OwnLoop:
     def close(self) -> None:
         """Close the loop, if there is one."""
         with self._lock:
-            runner, self._runner = self._runner, None
-            if runner is not None:
-                runner.close()
+            if self._runner is not None:
+                self._runner.close()
+            self._runner = None
 
 
 def a_loop_runs_here() -> bool:
