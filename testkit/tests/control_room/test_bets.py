@@ -176,13 +176,13 @@ def test_a_refused_bet_has_a_history_only(sandbox: Sandbox, http: httpx.Client) 
     (bet_id,) = sandbox.play_round(player_id="poor", wager_cents=5000).bet_ids
     html = page(http, f"/bets?id={bet_id}")
     assert "NOT_FOUND" in html.text
-    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager." in html.text
+    assert "The withdraw was refused: INSUFFICIENT_BALANCE. No money moved." in html.text
 
 
 def test_a_bet_of_which_there_is_no_call(sandbox: Sandbox, http: httpx.Client) -> None:
     """What the service holds is told, and nothing is claimed of the wallet."""
     html = page(http, f"/bets?id={sandbox.bet_ids['LOST']}")
-    assert "For the service, this bet is settled:" in html.text
+    assert "For the service, " in html.text
     assert "The live log has no call about it" in html.text
     assert "problem" not in html.values("class")
 
@@ -220,7 +220,7 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
         (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=200).bet_ids
         html = page(http, f"/bets?id={bet_id}")
     assert "For the service, p1’s bet of 1.00 EUR is cancelled." in html.text
-    assert "The wallet has not confirmed that, as far as the live log shows. The service gave up:" in html.text
+    assert "The wallet has not confirmed that, as far as the live log shows. The withdraw had no definite" in html.text
     assert "Your wallet failed: look into its log." in html.text
     assert "prefix" not in html.text
     assert "problem banner" in html.values("class")
@@ -276,7 +276,7 @@ def test_a_settlement_is_lost_and_found(over_a_ledger: tuple[Room, SqlLedger], p
     """A bet is left open at both sides; then the service alone settles it, and a reconciliation finds that."""
     room, ledger = over_a_ledger
     html = page(room.http, play(room.http, player_id="ann", wager="5", outcome="open").headers["location"])
-    assert "ann’s bet of 5.00 EUR is still open. The wallet now has 95.00 EUR." in html.text
+    assert "ann’s bet of 5.00 EUR is open. The wallet now has 95.00 EUR." in html.text
     (bet,) = [each for each in room.sandbox.world.bets() if each.player_id == "ann"]
     place = f"/bets?id={bet.reference_id}"
     assert "OPEN not settled yet" in page(room.http, place).text
@@ -286,7 +286,7 @@ def test_a_settlement_is_lost_and_found(over_a_ledger: tuple[Room, SqlLedger], p
     assert (lost.status_code, lost.headers["location"]) == (303, place)
     html = page(room.http, place)
     assert "CLOSED won" in html.text
-    assert "no answer to its deposit is in the live log" in html.text
+    assert "The deposit is not in the live log." in html.text
     assert "Lose its settlement" not in html.text
     # Nothing was sent, and a second press changes nothing.
     assert room.sandbox.live.count == count

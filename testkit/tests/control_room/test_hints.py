@@ -98,7 +98,7 @@ def test_why_a_call_is_invalid(sandbox: Sandbox, http: httpx.Client, path: str, 
 
 
 @pytest.mark.parametrize("with_parser", [False, True])
-def test_a_parser_of_the_users_is_not_asked(sandbox: Sandbox, with_parser: bool) -> None:
+def test_a_parser_of_the_users_is_not_asked(with_parser: bool) -> None:
     """It may have effects, and nobody else knows what its bodies look like."""
 
     def parse(_operation: str, _body: bytes) -> WebhookCall:
@@ -126,7 +126,7 @@ def test_units_of_amounts(sandbox: Sandbox, http: httpx.Client, direction: str, 
 @pytest.mark.parametrize(
     ("signature", "sentences"),
     [
-        ("valid", "The wallet does not accept the signature of this call, so no money moved. It "),
+        ("valid", "does not accept the signature of this call, so no money moved. The wallet does not know the key "),
         ("forged", "The wallet refuses the wrong signature of this call, as it must, so no money moved."),
     ],
 )

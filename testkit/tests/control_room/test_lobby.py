@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from threading import Event
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -23,8 +22,8 @@ from game_operator.text import money
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.control_room.amounts import units_in
 from game_operator_testkit.control_room.page_context import PageContext
-from game_operator_testkit.control_room.results import units_in
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post, service_key
@@ -104,7 +103,7 @@ def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
         ),
         pytest.param({"outcome": "loss", "wager": "3"}, "-3.00", "wagered 3.00 EUR and lost", id="loss"),
         pytest.param({"outcome": "loss", "wager": "3", "won": "7"}, "-3.00", "wagered 3.00 EUR and lost", id="ignored"),
-        pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "4.00 EUR was taken and given back", id="cancelled"),
+        pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "bet of 4.00 EUR is cancelled.", id="cancelled"),
     ],
 )
 def test_a_round_is_played(
@@ -144,14 +143,14 @@ def test_a_round_by_the_rules(http: httpx.Client) -> None:
 def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
     """A player without enough money: no bet, and the refusal is shown (spec §7.1)."""
     html = page(http, play(http, player_id="poor", wager="50").headers["location"])
-    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager. No wager was taken." in html.text
+    assert "The withdraw was refused: INSUFFICIENT_BALANCE. No money moved." in html.text
 
 
 @pytest.mark.parametrize(
     ("wrong_address", "told", "line"),
     [
-        pytest.param(False, "answered INVALID_SIGNATURE to all", "/withdraw INVALID_SIGNATURE × ", id="another key"),
-        pytest.param(True, "/withdraw answered HTTP 404, and no reply", "/withdraw 404 × ", id="another address"),
+        pytest.param(False, "tries: INVALID_SIGNATURE. No", "/withdraw INVALID_SIGNATURE × ", id="another key"),
+        pytest.param(True, "tries: 404. No money moved.", "/withdraw 404 × ", id="another address"),
     ],
 )
 def test_a_round_that_was_never_played(
@@ -169,7 +168,7 @@ def test_a_round_that_was_never_played(
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         html = page(http, play(http, outcome="win").headers["location"])
-    assert "Not played." in html.text
+    assert "No money moved. The wallet" in html.text
     assert told in html.text
     assert html.text.count(line) == 1
     assert "given back" not in html.text
@@ -303,9 +302,9 @@ def test_a_wallet_that_dies_in_the_middle(public_key: RSAPublicKey) -> None:
     assert "Nobody answers at 127.0.0.1:" in html.text
     assert "Calls of the round before that may have been carried out: see Live." in html.text
     assert "/live" in html.values("href")
-    untold = "p1’s wager of 1.00 EUR was taken, and no answer to its deposit is in the live log."
+    untold = "The withdraw was answered SUCCESS. The deposit is not in the live log. What the wallet has is not known."
     assert untold in html.text
-    assert "For the service, this bet is settled: p1 wagered 1.00 EUR and won 2.00 EUR." in bet
+    assert "For the service, p1 wagered 1.00 EUR and won 2.00 EUR." in bet
     assert f"The wallet has not confirmed that, as far as the live log shows. {untold}" in bet
 
 
@@ -430,14 +429,13 @@ def test_our_own_receiver_is_explained(
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}{path}"
             html = page(http, play(http).headers["location"])
-    assert "INVALID_REQUEST, it cannot make sense of the call. No wager was taken." in html.text
+    assert "The withdraw was refused: INVALID_REQUEST. No money moved. " in html.text
     assert told in html.text
 
 
-def test_the_oldest_rounds_that_were_played_are_forgotten() -> None:
+def test_the_oldest_rounds_that_were_played_are_forgotten(own: Sandbox) -> None:
     """A control room may run for months; the 200 newest rounds are remembered."""
-    sandbox: Any = None
-    context = PageContext(sandbox, ())
+    context = PageContext(own, ())
     for number in range(201):
         context.remember(f"round-{number}", [f"bet-{number}"], [])
     assert len(context.played) == 200

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from game_operator.text import day_and_time, duration, iso_time, money
-from game_operator_testkit.control_room.page_context import clock_time, isolating
-from game_operator_testkit.control_room.results import money_in, units_in
+from game_operator_testkit.control_room.amounts import money_in, units_in
+from game_operator_testkit.control_room.page_context import clock_time
 
 
 @pytest.mark.parametrize(
@@ -51,20 +51,6 @@ def test_amounts_keep_their_digits(units: str, currency: str, text: str) -> None
 def test_a_cent_is_a_hundredth_in_every_currency(cents: int, currency: str, text: str) -> None:
     """Spec §2.4 knows no other cents."""
     assert money_in(cents, currency) == text
-
-
-@pytest.mark.parametrize(
-    ("player_id", "html"),
-    [
-        ("ann", "ann &amp; ann won."),
-        ("a\u202eb", "<bdi>a\u202eb</bdi> &amp; <bdi>a\u202eb</bdi> won."),
-        ("<b>é", "<bdi>&lt;b&gt;é</bdi> &amp; <bdi>&lt;b&gt;é</bdi> won."),
-        ("", " &amp;  won."),
-    ],
-)
-def test_an_id_cannot_turn_a_sentence_around(player_id: str, html: str) -> None:
-    """It is isolated if it has characters that could; and escaped in any case."""
-    assert isolating(f"{player_id} & {player_id} won.", player_id) == html
 
 
 def test_times_are_utc() -> None:

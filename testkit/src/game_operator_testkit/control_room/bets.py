@@ -17,9 +17,9 @@ from starlette.responses import Response
 
 from game_operator.models import ClosedBet, GameInstance, OpenBet
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
+from game_operator_testkit.control_room.amounts import money_in
 from game_operator_testkit.control_room.outcomes import row
 from game_operator_testkit.control_room.page_context import WHOLE_NUMBER, CentsTyped, Page, checked, problem, see_other
-from game_operator_testkit.control_room.results import money_in
 from game_operator_testkit.sandbox.games import limits_of
 from game_operator_testkit.sandbox.service.world import RETENTION_MILLIS
 

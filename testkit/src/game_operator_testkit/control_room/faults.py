@@ -1,7 +1,6 @@
 """Faults: what goes wrong between the service and the wallet, switched on and off."""
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final
 
@@ -15,6 +14,7 @@ from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.control_room.page_context import Page, checked, problem, see_other
 from game_operator_testkit.provider.faults import FAULT_PRESETS, FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
 _TITLES: Final = {info.name: info.title for info in FAULTS}
@@ -126,21 +126,20 @@ class FaultsPage(Page):
     async def release(self, request: Request) -> Response:
         """Send the deposits and rollbacks that are held back."""
         await self._context.form(request)
+        before = self._sandbox.live.count
         try:
             answers = await self._context.call_wallet(self._sandbox.release_held)
         except TransportError as unreachable:
             return self._released(request, unreachable_wallet(self._sandbox.wallet_url or "", unreachable), status=502)
         except GameOperatorError as failed:
             return self._released(request, str(failed), status=422)
-        codes = Counter(answer.problem or answer.code or "SUCCESS" for answer in answers)
-        said = ", ".join(f"{code} {number}" for code, number in sorted(codes.items()))
-        said = f"Sent late. The wallet answered: {said}." if said else "Nothing was held back."
-        return self._released(request, said, settled=self._context.settlements(answers))
+        said = "Sent late. The wallet answered:" if answers else "Nothing was held back."
+        return self._released(request, said, calls=self._sandbox.live.since(before)[::-1])
 
-    def _released(self, request: Request, said: str, status: int = 200, settled: Sequence[str] = ()) -> Response:
+    def _released(self, request: Request, said: str, status: int = 200, calls: Sequence[Exchange] = ()) -> Response:
         service = self._sandbox.service
         form = typed_form(service.faults.plan, service.retries)
-        return self._page(request, form, {}, released=said, settled=settled, status=status)
+        return self._page(request, form, {}, released=said, calls=calls, status=status)
 
     def _changed(self, plan: FaultPlan) -> Response:
         self._sandbox.service.faults.plan = plan
@@ -153,7 +152,7 @@ class FaultsPage(Page):
         problems: Mapping[str, str],
         *,
         released: str | None = None,
-        settled: Sequence[str] = (),
+        calls: Sequence[Exchange] = (),
         status: int = 200,
     ) -> Response:
         return self._context.page(
@@ -161,7 +160,7 @@ class FaultsPage(Page):
             "faults.html",
             status=422 if problems else status,
             released=released,
-            settled=settled,
+            calls=calls,
             form=form,
             problems=problems,
             faults=FAULTS,

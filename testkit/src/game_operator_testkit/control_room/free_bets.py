@@ -11,9 +11,7 @@ from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator.models.webhooks import DepositCall
 from game_operator_testkit.control_room.page_context import CentsTyped, Page, Whole, checked, problem, see_other, whole
-from game_operator_testkit.control_room.results import balance_sentence, call_in, money_in
 
 _SHOWN: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
@@ -118,17 +116,5 @@ class FreeBetsPage(Page):
             refused=_REFUSED,
             units=list(_UNITS),
             said=said,
-            winnings=self._winnings(changed) if changed else "",
             wallet_mistakes=self._context.played.get(changed, ((), ()))[1],
         )
-
-    def _winnings(self, free_bet_id: str) -> str:
-        """Return what the claim of a grant has paid, and what the wallet has now; "" if that is not in the live log."""
-        currencies = self._context.currencies()
-        for exchange in reversed(self._context.calls_about(free_bet_id)):
-            call = call_in(exchange.path, exchange.request_body, self._sandbox.service.profile)
-            if exchange.code == "SUCCESS" and isinstance(call, DepositCall):
-                currency = currencies.get(call.instance_id or "", "")
-                paid = money_in(call.amount_cents, currency)
-                return f"{paid}. {balance_sentence(exchange.reply().balance_cents, currency)}".rstrip()
-        return ""

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from game_operator.codes import GameStatus, Genre
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
+from game_operator_testkit.control_room.amounts import cents_in, money_in
 from game_operator_testkit.control_room.bets import leave_open
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.control_room.page_context import (
@@ -28,7 +29,6 @@ from game_operator_testkit.control_room.page_context import (
     problem,
     see_other,
 )
-from game_operator_testkit.control_room.results import cents_in, money_in
 from game_operator_testkit.sandbox.games import limits_of
 
 #: Players whom the form suggests.

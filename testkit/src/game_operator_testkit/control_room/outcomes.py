@@ -1,10 +1,6 @@
-"""
-What came of exchanges and bets, as the pages show it: what the wallet really answered, and what to do about it.
+"""What came of an exchange, as the pages show it: what the wallet really answered, what that means, and what to do."""
 
-A row shows one exchange. The outcome of a bet follows from all its calls in the live log, and not from what was asked.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -14,16 +10,10 @@ from game_operator import text
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RequestNotSentError, TransportError
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.operations import AnyBet
 from game_operator.protocol.webhook import OPERATIONS, read_call
-from game_operator.text import visible
-from game_operator_testkit.control_room.results import money_in
-from game_operator_testkit.provider.delivery import UNSEEN, is_definite
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
-from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyHistory, KeyPeriod
+from game_operator_testkit.sandbox.service.key_history import KeyHistory
 
 #: Signatures that a correct wallet refuses.
 _WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
@@ -38,18 +28,21 @@ _OTHER_INSTANCES: Final = (
 )
 
 _SUCCESS: Final = "SUCCESS"
-_UNKNOWN: Final = "What the wallet has is not known."
-_NOT_IN_THE_LOG: Final = (
-    "The live log has no call about it, so whether the wallet has confirmed that cannot be said here."
-)
-_REASONS: Final[dict[str, str]] = {
-    WebhookErrorCode.INSUFFICIENT_BALANCE: "{player} has less than the wager",
-    WebhookErrorCode.PLAYER_NOT_FOUND: "it knows no player {player}",
-    WebhookErrorCode.PLAYER_BLOCKED: "{player} may not play",
-    WebhookErrorCode.LIMIT_EXCEEDED: "the wager is above a limit of {player}’s",
-    WebhookErrorCode.BET_ROLLED_BACK: "the bet was cancelled before",
-    WebhookErrorCode.INVALID_REQUEST: "it cannot make sense of the call",
+#: What the codes of a wallet mean, in a sentence.
+_MEANINGS: Final[dict[str, str]] = {
+    WebhookErrorCode.INSUFFICIENT_BALANCE: "The player has less than the wager, so no money moved.",
+    WebhookErrorCode.PLAYER_NOT_FOUND: "The wallet does not know this player, so no money moved.",
+    WebhookErrorCode.BET_NOT_FOUND: "The wallet has not seen this bet, so no money moved.",
+    WebhookErrorCode.BET_ALREADY_CLOSED: "For the wallet the bet is settled, so this call moved nothing more.",
+    WebhookErrorCode.BET_ROLLED_BACK: "For the wallet the bet is cancelled, so no money moved.",
+    WebhookErrorCode.DUPLICATE_TRANSACTION: "The wallet has had another call with this tx_id, so no money moved.",
+    WebhookErrorCode.PLAYER_BLOCKED: "The player may not play, so no money moved.",
+    WebhookErrorCode.LIMIT_EXCEEDED: "The wager is above a limit of the player, so no money moved.",
+    WebhookErrorCode.INVALID_REQUEST: "The wallet cannot use this call, so no money moved.",
+    WebhookErrorCode.INVALID_SIGNATURE: "The wallet does not accept the signature of this call, so no money moved.",
+    WebhookErrorCode.SYSTEM_ERROR: "The wallet failed. It may have moved the money or not, and the call is sent again.",
 }
+_MOVED: Final = {"withdraw": "took {0}", "deposit": "paid {0}", "rollback": "gave {0} back"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,47 +116,46 @@ def must_be_refused(exchange: Exchange) -> bool:
     return exchange.signature in _WRONGLY_SIGNED or not FAULTS_TO_REFUSE.isdisjoint(exchange.faults)
 
 
-def unknown_key(keys: KeyHistory, at_millis: int) -> str:
+def meaning(answered: ExchangeRow) -> str:
+    """Return what a wallet's answer means, in a sentence; "" if it has no reply, or an unusual code."""
+    exchange = answered.exchange
+    if exchange.code == WebhookErrorCode.INVALID_SIGNATURE and exchange.signature != "valid":
+        return "The wallet refuses the wrong signature of this call, as it must, so no money moved."
+    if exchange.code != _SUCCESS:
+        return _MEANINGS.get(exchange.code or "", "")
+    if answered.answer != exchange.code:
+        return "The wallet accepted a call that it must refuse: it may have moved money for anybody."
+    moved = _MOVED.get(exchange.operation, "") if exchange.amount_cents is not None else ""
+    if not moved or exchange.balance_cents is None:
+        return ""
+    done = moved.format(text.money(exchange.amount_cents or 0))
+    balance = f"that the player now has {text.money(exchange.balance_cents)}"
+    return f"By this answer the wallet {done}, now or at an earlier delivery. It says {balance}."
+
+
+def _unknown_key(keys: KeyHistory, at_millis: int) -> str:
     """Return why the wallet answered INVALID_SIGNATURE to a right signature at *at_millis*, and what to do."""
-    period = keys.at(at_millis)
-    if period.is_doubtful and keys.is_now(period):
+    began_millis = keys.now.began_millis
+    if began_millis is not None and keys.now.is_doubtful and at_millis >= began_millis:
         return (
-            f"the service signs with the key that it switched to at {_minute(period)} UTC, and the wallet has not "
-            "accepted that key yet. Register it at the wallet: it is under Keys."
+            f"The service signs with the key that it switched to at {text.iso_time(began_millis)[11:16]} UTC, and the "
+            "wallet has not accepted that key yet. Register it at the wallet: it is under Keys."
         )
-    if period.is_doubtful:
-        return (
-            f"it was signed with the key that the service had switched to at {_minute(period)} UTC, and the wallet "
-            "had not accepted that key. The service signs with another key now."
-        )
-    if period.accepted:
-        return "it has accepted the service’s key before. Compare the key that it has now with the one under Keys."
-    return "it does not know the service’s key. Give it the key under Keys."
+    return (
+        "The wallet does not know the key that signed this call. Compare the key that it has with the one under Keys."
+    )
 
 
-def without_our_key(mistakes: Sequence[str], calls: Iterable[Exchange], keys: KeyHistory) -> list[str]:
-    """Return *mistakes* of the wallet without those for which the service's key is the reason, as *calls* show."""
-    refused = [each for each in calls if row(each).is_refused_key]
-    if not refused or not all(keys.at(each.at_millis).is_doubtful for each in refused):
-        return list(mistakes)
-    return [each for each in mistakes if not each.endswith(f": {WebhookErrorCode.INVALID_SIGNATURE}")]
-
-
-def _minute(period: KeyPeriod) -> str:
-    return text.iso_time(period.began_millis or 0)[11:16]
-
-
-def hint(exchange: Exchange, keys: KeyHistory, profile: Profile | None = None) -> str:
+def hint(exchange: Exchange, keys: KeyHistory, profile: Profile) -> str:
     """
-    Return what *exchange*'s answer may mean, in a sentence or two; "" if it speaks for itself.
+    Return why *exchange*'s answer may be so, and what to do, in a sentence or two; "" if it speaks for itself.
 
-    *keys* are those that the service signed with; *profile* reads its calls, None if the service made this one itself.
+    *keys* are those that the service signed with, and *profile* is what it assumes.
     """
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
     if exchange.code == WebhookErrorCode.INVALID_SIGNATURE and exchange.signature == "valid":
-        why = unknown_key(keys, exchange.at_millis)
-        return f"{why[0].upper()}{why[1:]}"
+        return _unknown_key(keys, exchange.at_millis)
     is_refused = exchange.code == WebhookErrorCode.INVALID_REQUEST
     # Our receiver replies to calls at unknown addresses, too.
     if exchange.code is None or (is_refused and exchange.status in _NOT_THERE):
@@ -171,11 +163,11 @@ def hint(exchange: Exchange, keys: KeyHistory, profile: Profile | None = None) -
     return (_why_unusable(exchange, profile) or _OTHER_INSTANCES) if is_refused else ""
 
 
-def _why_unusable(exchange: Exchange, profile: Profile | None) -> str:
+def _why_unusable(exchange: Exchange, profile: Profile) -> str:
     """Return why the body that was sent is not a call; "" if it is one, or nobody here can read it."""
     operation = OPERATIONS.get(exchange.path)
     # A parser of the user's may have effects.
-    if operation is None or profile is None or profile.parse is not None:
+    if operation is None or profile.parse is not None:
         return ""
     try:
         read_call(operation, exchange.request_body, profile)
@@ -210,222 +202,3 @@ def unreachable_wallet(url: str, error: TransportError) -> str:
     if isinstance(error, RequestNotSentError):
         return f"Nobody answers at {place}, so the call was not sent. Is the wallet running? ({error.reason})"
     return f"The wallet cannot be reached. {error}"
-
-
-def raw_message(first: str, headers: HeaderPairs, body: bytes, *, longest: int) -> str:
-    """
-    Return a message with its *first* line as it went over the wire, as text in which nothing hides.
-
-    Of a long body the first *longest* bytes, and as much of all headers together.
-    """
-    lines = [text.clean(first[:longest])]
-    room = longest
-    for name, value in headers:
-        lines.append(visible((name + b": " + value)[:room]))
-        room = max(0, room - len(name) - len(value) - 2)
-    return "\n".join([*lines, "", text.body(body, longest=longest)])
-
-
-@dataclass(frozen=True, slots=True)
-class _Operation:
-    """The calls of one operation, and the code that settled it, or None."""
-
-    calls: Sequence[Exchange]
-    code: str | None
-
-    @property
-    def succeeded(self) -> bool:
-        return self.code == _SUCCESS
-
-    @property
-    def how_it_ended(self) -> str:
-        """What became of it without a definite answer, as the end of a sentence."""
-        if self.calls and all(Fault.REQUEST_LOST in each.faults for each in self.calls):
-            return "was lost on its way, and the wallet never received it"
-        lost = (each for each in self.calls if Fault.REPLY_LOST in each.faults)
-        if any(each.code == _SUCCESS for each in lost):
-            return "was answered SUCCESS, and that answer was lost on its way back"
-        return "was not answered definitely"
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a lost delivery says what the wallet has of it."""
-        return self.how_it_ended != "was not answered definitely"
-
-    @property
-    def unread(self) -> str:
-        """Why an answer was not a reply, as one more sentence; "" if all were."""
-        unread = [each for each in self.calls if each.status is not None and each.code is None]
-        return f" {_no_reply(unread)}" if unread else ""
-
-
-class BetOutcome:
-    """
-    What became of a bet, and where it stands on both sides.
-
-    Args:
-        bet: As the Operator API answers it.
-        exchanges: All webhooks about it, in any order; without any, the service's word counts.
-        currency: Of its instance, or "".
-        early_code: The profile's ``early_deposit_code``.
-        keys: What the service signed with; None if it never switched.
-        wrong: The first balance in an answer about it that shows a mistake of the wallet; None if none does.
-    """
-
-    def __init__(
-        self,
-        bet: AnyBet,
-        exchanges: Sequence[Exchange],
-        currency: str,
-        early_code: str = WebhookErrorCode.BET_NOT_FOUND,
-        keys: KeyHistory | None = None,
-        wrong: ReportedBalance | None = None,
-    ) -> None:
-        self.bet: AnyBet = bet
-        self.exchanges: Sequence[Exchange] = exchanges
-        self.wrong: ReportedBalance | None = wrong
-        self._keys = keys or KeyHistory()
-        self._currency, self._early_code = currency, early_code
-        self._calls = [each for each in exchanges if not must_be_refused(each)]
-        self._withdraw, self._deposit, self._rollback = map(self._operation, ("/withdraw", "/deposit", "/rollback"))
-
-    def _operation(self, path: str) -> _Operation:
-        calls = [each for each in self._calls if each.path == path]
-        # The service did not receive what was lost on its way back.
-        codes = [each.code for each in calls if Fault.REPLY_LOST not in each.faults]
-        definite = [code for code in codes if code and is_definite(path[1:], code, early_code=self._early_code)]
-        return _Operation(calls, _SUCCESS if _SUCCESS in definite else next(iter(definite), None))
-
-    @property
-    def headline(self) -> str:
-        """What became of it, in a sentence or two."""
-        if not self._calls:
-            not_found = self.bet.status == "NOT_FOUND"
-            return "The wallet took no wager, so there is no bet." if not_found else self._ended()
-        answered = [each for each in self._calls if each.status is not None]
-        codes = {each.code for each in answered}
-        if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
-            calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
-            why = unknown_key(self._keys, min(each.at_millis for each in answered))
-            return f"Not played. The wallet answered INVALID_SIGNATURE to {calls}: {why}"
-        # A server may move the money and then fail with an error above.
-        if codes == {None} and all(300 <= (each.status or 0) < 500 for each in answered):
-            return f"Not played. {_no_reply(answered)}"
-        return self._by_answers()
-
-    @property
-    def player_id(self) -> str:
-        """Whose bet it is; "" if that is not known."""
-        return next((each.player_id for each in self.exchanges), getattr(self.bet, "player_id", ""))
-
-    @property
-    def balance(self) -> str:
-        """What the wallet had after its last answer that says so; "" if none does."""
-        replies = (each.reply() for each in reversed(self._calls) if each.code == _SUCCESS)
-        balance_cents = next((reply.balance_cents for reply in replies if reply.balance_cents is not None), None)
-        return "" if balance_cents is None else self._sum(balance_cents)
-
-    @property
-    def service(self) -> str:
-        """What the service holds, in a sentence; "" if it knows no such bet."""
-        match self.bet.status:
-            case "CLOSED":
-                return f"For the service, this bet is settled: {self._ended()}"
-            case "ROLLED_BACK":
-                return f"For the service, {self.bet.player_id}’s bet of {self._sum(self.bet.wager)} is cancelled."
-            case "OPEN":
-                return f"For the service, {self._ended()}"
-            case _:
-                return ""
-
-    @property
-    def wallet(self) -> str:
-        """Whether the wallet has confirmed that, as far as its answers are known; "" if there is nothing to say."""
-        if not self._calls:
-            return _NOT_IN_THE_LOG if self.service else ""
-        if not self.service:
-            return self.headline
-        if self.wrong is not None:
-            return f"{self._mistake(self.wrong)} {self.headline}"
-        if not self.confirmed:
-            return f"The wallet has not confirmed that, as far as the live log shows. {self.headline}"
-        more = "" if self.headline == self._ended() else f" {self.headline}"
-        return f"The wallet has confirmed that.{more}"
-
-    @property
-    def confirmed(self) -> bool | None:
-        """The same; None if it is not known."""
-        if not self._calls or not self.service:
-            return None
-        if self.wrong is not None:
-            return False
-        match self.bet.status:
-            case "OPEN":
-                return self._withdraw.succeeded
-            case "CLOSED":
-                # Of an old bet the log may have lost the withdraw, and no deposit follows one that failed.
-                return self._deposit.succeeded and (self._withdraw.succeeded or not self._withdraw.calls)
-            case _:
-                return self._rollback.succeeded or (self._rollback.code in UNSEEN and not self._withdraw.succeeded)
-
-    def _mistake(self, wrong: ReportedBalance) -> str:
-        returned, due = self._sum(wrong.reported_cents), self._sum(wrong.expected_cents or 0)
-        return f"A balance of this bet is wrong: the wallet returned {returned}, and it should be {due}."
-
-    def _by_answers(self) -> str:
-        withdraw, deposit, rollback = self._withdraw, self._deposit, self._rollback
-        if withdraw.succeeded or (deposit.calls and not withdraw.calls):
-            end = rollback if rollback.calls else deposit
-            is_over = end.calls or self.bet.status in {"CLOSED", "ROLLED_BACK"}
-            return self._ended() if end.succeeded or not is_over else self._placed(end)
-        if withdraw.code is not None:
-            reason = _REASONS.get(withdraw.code, "").format(player=self._calls[0].player_id)
-            more = next(hint(each, self._keys) for each in withdraw.calls if each.code == withdraw.code)
-            why = f", {reason}" if reason else ""
-            return f"The wallet refused: {withdraw.code}{why}. No wager was taken. {more}".rstrip()
-        before = f"The withdraw {withdraw.how_it_ended if withdraw.calls else 'is not in the live log'}"
-        if rollback.succeeded:
-            return f"Cancelled. {before}; its rollback was answered SUCCESS, so no wager is taken."
-        if rollback.code in UNSEEN:
-            return f"Cancelled. {before}, and to its rollback the answer is {rollback.code}."
-        if rollback.code is not None:
-            return f"{before}, and its rollback was refused: {rollback.code}. {_UNKNOWN}"
-        if not withdraw.calls:
-            return f"{before}, and its rollback {rollback.how_it_ended}.{'' if rollback.is_known else f' {_UNKNOWN}'}"
-        if withdraw.is_known and rollback.is_known:
-            return f"The service gave up. {before}; its rollback {rollback.how_it_ended}."
-        gave_up = "The service gave up: neither the withdraw nor its rollback was answered definitely."
-        return f"{gave_up} {_UNKNOWN}{withdraw.unread or rollback.unread}"
-
-    def _placed(self, end: _Operation) -> str:
-        """Return what is known of a bet that was placed, and whose *end* the wallet has not confirmed."""
-        bet, name = self.bet, "rollback" if self.bet.status == "ROLLED_BACK" else "deposit"
-        wager = "The wager" if bet.status == "NOT_FOUND" else f"{bet.player_id}’s wager of {self._sum(bet.wager)}"
-        if not end.calls:
-            return f"{wager} was taken, and no answer to its {name} is in the live log. {_UNKNOWN}"
-        if end.code is None:
-            unknown = "" if end.is_known else f" {_UNKNOWN}{end.unread}"
-            return f"{wager} was taken, and the service gave up: the {name} {end.how_it_ended}.{unknown}"
-        return f"{wager} was taken, and the wallet refused the {name}: {end.code}."
-
-    def _ended(self) -> str:
-        bet = self.bet
-        match bet.status:
-            case "CLOSED" if bet.won:
-                return f"{bet.player_id} wagered {self._sum(bet.wager)} and won {self._sum(bet.won)}."
-            case "CLOSED":
-                return f"{bet.player_id} wagered {self._sum(bet.wager)} and lost."
-            case "ROLLED_BACK":
-                return f"{bet.player_id}’s wager of {self._sum(bet.wager)} was taken and given back."
-            case "OPEN":
-                return f"{bet.player_id}’s bet of {self._sum(bet.wager)} is still open."
-            case _:
-                return "The service does not know this bet any more."
-
-    def _sum(self, cents: int) -> str:
-        return money_in(cents, self._currency)
-
-
-def _no_reply(answered: Sequence[Exchange]) -> str:
-    first = min(answered, key=lambda each: each.number)
-    return f"{text.clean(first.url or first.path)} answered HTTP {first.status}, and no reply. {why_no_reply(first)}"

@@ -7,7 +7,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from hmac import compare_digest
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from jinja2 import Environment
-from markupsafe import Markup, escape
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
@@ -26,16 +24,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
-from game_operator.models import BetNotFound, GameInfo, GameInstance
+from game_operator.models import GameInfo, GameInstance
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
 from game_operator.protocol.operations import AnyBet
 from game_operator.text import clean, iso_time, templates
-from game_operator_testkit.control_room.outcomes import BetOutcome, folded, without_our_key
-from game_operator_testkit.control_room.results import cents_in, money_in, settlement_sentence, units_in
+from game_operator_testkit.control_room.amounts import money_in, units_in
+from game_operator_testkit.control_room.bet_outcome import BetOutcome
+from game_operator_testkit.control_room.outcomes import folded
 from game_operator_testkit.control_room.status import status_of
 from game_operator_testkit.control_room.wrong_balances import first_mistake
-from game_operator_testkit.provider.delivery import Delivery
 from game_operator_testkit.provider.latency import coordinate
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.world import PlacedBet
@@ -51,8 +49,6 @@ _MOST_CALLING: Final = 8
 _MOST_PLAYED: Final = 200
 #: Of an address that the status bar leads back to.
 _LONGEST_QUERY: Final = 500
-#: Settlements that are told one by one after they were sent late.
-_MOST_SETTLEMENTS: Final = 20
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
 
@@ -101,11 +97,8 @@ class PageContext:
 
     def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
         """Keep what was *played*, and forget the oldest of what is too much."""
-        # Looked at now: once the wallet accepts the key, nothing shows that it did not before.
-        if mistakes:
-            calls = [call for each in bet_ids or (played_id,) for call in self.calls_about(each)]
-            mistakes = without_our_key(mistakes, calls, self.sandbox.service.key_history)
-        self.played[played_id] = bet_ids, mistakes
+        # While the wallet does not know the service's new key, what it refuses is no mistake.
+        self.played[played_id] = bet_ids, () if self.sandbox.service.key_history.now.is_doubtful else mistakes
         if len(self.played) > _MOST_PLAYED:
             del self.played[next(iter(self.played))]
 
@@ -144,34 +137,21 @@ class PageContext:
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
         return self._outcome(bet, self.calls_about(bet_id))
 
-    def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, str]:
-        """Return what is wrong with those *bets*, by id, whose state the answers in the live log do not confirm."""
+    def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, BetOutcome]:
+        """Return what became of those *bets*, by id, whose state the answers in the live log do not confirm."""
         calls: defaultdict[str, list[Exchange]] = defaultdict(list)
         for each in reversed(self.sandbox.live.recent(LOOKED_THROUGH)):
             calls[each.bet_id].append(each)
-        outcomes = {bet.reference_id: self._outcome(bet, calls.get(bet.reference_id, [])) for bet in bets}
-        doubtful = {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
-        return {bet_id: "not confirmed" if each.wrong is None else "wrong balance" for bet_id, each in doubtful.items()}
+        outcomes = {bet.reference_id: self._outcome(bet, calls[bet.reference_id]) for bet in bets}
+        return {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
-        instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)
-        currency = "" if instance is None else instance.bet_config.currency
-        early_code = self.sandbox.service.profile.early_deposit_code
-        wrong = first_mistake(self.sandbox, calls)
-        return BetOutcome(bet, calls, currency, early_code, self.sandbox.service.key_history, wrong)
+        service = self.sandbox.service
+        return BetOutcome(bet, calls, service.profile, service.key_history, first_mistake(self.sandbox, calls))
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
         return [each for each in self.sandbox.live.recent(LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
-
-    def settlements(self, answers: Sequence[Delivery]) -> list[str]:
-        """Return what became of each deposit and rollback in *answers*, in a sentence; of many, the first ones."""
-        profile, currencies = self.sandbox.service.profile, self.currencies()
-        sentences = (
-            settlement_sentence(each.path, each.posted, each.reply, profile, lambda id_: currencies.get(id_, ""))
-            for each in answers[:_MOST_SETTLEMENTS]
-        )
-        return [sentence for sentence in sentences if sentence]
 
     async def call_wallet(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """
@@ -285,48 +265,10 @@ def see_other(path: str) -> RedirectResponse:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages."""
-    filters = (cents_in, clipped, clock_time, folded, isolating, money_in, shortened, units_in)
+    filters = (clipped, clock_time, folded, money_in, units_in)
     made = templates(Path(__file__).with_name("templates"), *filters)
     made.filters["n"] = coordinate
     return made
-
-
-def isolating(sentence: str, *ids: str) -> Markup:
-    """Return *sentence* as HTML in which *ids* are isolated: their characters may turn the text around."""
-    html = escape(sentence)
-    # What is plain ASCII can turn nothing around.
-    for each in {each for each in ids if each and not each.isascii()}:
-        html = html.replace(escape(each), Markup("<bdi>{}</bdi>").format(each))
-    return html
-
-
-@dataclass(frozen=True, slots=True)
-class Shortened:
-    """
-    A text in which nothing hides, in three parts; a short one is all *start*.
-
-    Attributes:
-        start, end: What is shown.
-        middle: What is hidden between them.
-    """
-
-    start: str
-    middle: str = ""
-    end: str = ""
-
-    @property
-    def whole(self) -> str:
-        """All of it."""
-        return self.start + self.middle + self.end
-
-
-def shortened(text: str, most: int = 28) -> Shortened:
-    """Return *text* such that *most* characters of it are shown, those in its middle being the least telling."""
-    text = clean(text)
-    if len(text) <= most:
-        return Shortened(text)
-    end = most // 3
-    return Shortened(text[: most - end - 1], text[most - end - 1 : -end], text[-end:])
 
 
 def clipped(text: str, most: int) -> str:
