@@ -1,5 +1,7 @@
 """What became of a bet is told from what the wallet answered."""
 
+from typing import Literal
+
 import pytest
 
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
@@ -209,7 +211,9 @@ def test_a_deposit_that_was_lost_is_no_riddle() -> None:
         pytest.param("SYSTEM_ERROR", "The deposit was refused: BET_NOT_FOUND.", id="final"),
     ],
 )
-def test_a_refused_deposit_is_early_or_final_as_the_profile_says(early_code: str, end: str) -> None:
+def test_a_refused_deposit_is_early_or_final_as_the_profile_says(
+    early_code: Literal["BET_NOT_FOUND", "SYSTEM_ERROR"], end: str
+) -> None:
     """BET_NOT_FOUND asks for the deposit again only where it is the profile's early_deposit_code."""
     profile = Profile(early_deposit_code=early_code)
     told = calls((W, "SUCCESS"), (D, "BET_NOT_FOUND"))

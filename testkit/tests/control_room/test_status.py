@@ -1,6 +1,7 @@
 """The status bar: on every page, true, and with one click against all faults."""
 
 import re
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,6 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.status import ago
-from game_operator_testkit.control_room.status_bar import local_page
 from game_operator_testkit.provider.faults import FAULT_PRESETS, FaultPlan
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import PATHS, Html, page, post, service_key
@@ -182,44 +182,15 @@ def test_faults_are_counted_and_named(room: Sandbox, own_http: httpx.Client, fau
     assert shown in " ".join(bar(own_http).split())
 
 
-@pytest.mark.parametrize(
-    ("path", "back"),
-    [("/wallet?player=p1&x=%20", "/wallet?player=p1&x=%20"), ("/faults", "/faults"), ("/nowhere", "/nowhere")],
-)
-def test_one_click_switches_off_and_leads_back(room: Sandbox, own_http: httpx.Client, path: str, back: str) -> None:
-    """To the page that one was on."""
+@pytest.mark.parametrize("path", ["/wallet?player=p1&x=%20", "/faults", "/nowhere"])
+def test_one_click_switches_off(room: Sandbox, own_http: httpx.Client, path: str) -> None:
+    """From every page, and without a script it leads to the faults; a form without our token changes nothing."""
     room.faults.plan = FaultPlan.parse("bad-network")
-    field = next(each for each in Html(own_http.get(path).text).all("input") if each.get("name") == "page")
-    response = post(own_http, "/status/off", page=field["value"] or "")
-    assert (response.status_code, response.headers["location"]) == (303, back)
-    assert not room.faults.plan
-
-
-def test_a_refused_form_leads_back_to_its_page(room: Sandbox, own_http: httpx.Client) -> None:
-    """Its own address answers no link."""
-    room.faults.plan = FaultPlan.parse("bad-network")
-    refused = Html(post(own_http, "/faults/set", retries="never").text)
-    assert next(each for each in refused.all("input") if each.get("name") == "page")["value"] == "/faults"
-    assert own_http.post("/status/off", data={"page": "/"}).status_code == 403
+    action = next(each["action"] for each in Html(own_http.get(path).text).all("form") if "hx-post" in each)
+    assert own_http.post(action or "", data={"form_token": ""}).status_code == 403
     assert room.faults.plan
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "",
-        "http://evil.example/",
-        "//evil.example",
-        "/\\evil.example",
-        "javascript:alert(1)",
-        "/\n/evil",
-        "http://[",
-        "x",
-    ],
-)
-def test_no_address_leads_elsewhere(address: str) -> None:
-    """A form that was tampered with ends in the lobby."""
-    assert local_page(address) == "/"
+    assert post(own_http, action or "").status_code == 303
+    assert not room.faults.plan
 
 
 @pytest.mark.parametrize(
@@ -228,7 +199,7 @@ def test_no_address_leads_elsewhere(address: str) -> None:
 )
 def test_how_long_ago(elapsed_ms: int, text: str) -> None:
     """In one unit."""
-    assert ago(elapsed_ms) == text
+    assert ago(time.time_ns() // 1_000_000 - elapsed_ms) == text
 
 
 def test_an_open_page_stays_true(room: Sandbox, browser: Browser, known_url: str) -> None:

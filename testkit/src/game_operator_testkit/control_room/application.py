@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Router
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +27,6 @@ from game_operator_testkit.control_room.live import LivePage
 from game_operator_testkit.control_room.lobby import LobbyPage
 from game_operator_testkit.control_room.page_context import PageContext
 from game_operator_testkit.control_room.runs import RunsPage
-from game_operator_testkit.control_room.status_bar import StatusBar
 from game_operator_testkit.control_room.wallet import WalletPage
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class ControlRoom:
         self._host = sandbox._host
         self._context = PageContext(sandbox, PAGES, service_key)
         self._pages = [page(self._context) for page in PAGES]
-        routes = [route for part in (StatusBar(self._context), *self._pages) for route in part.routes()]
+        routes = [Route("/status", self._status), *(route for page in self._pages for route in page.routes())]
         self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,6 +95,10 @@ class ControlRoom:
         self._context.is_stopped = True
         for page in self._pages:
             page.stop()
+
+    async def _status(self, _request: Request) -> Response:
+        """Send the status bar alone, which asks for itself again and again."""
+        return HTMLResponse(self._context.fragment("_status.html"))
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         # With an application in its scope, Starlette raises what it refuses.

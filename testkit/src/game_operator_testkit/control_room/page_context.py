@@ -3,7 +3,6 @@
 import asyncio
 import re
 import secrets
-import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +31,7 @@ from game_operator.text import clean, iso_time, templates
 from game_operator_testkit.control_room.amounts import money_in, units_in
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.outcomes import folded
-from game_operator_testkit.control_room.status import status_of
+from game_operator_testkit.control_room.status import ago, status_of
 from game_operator_testkit.control_room.wrong_balances import first_mistake
 from game_operator_testkit.provider.latency import coordinate
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
@@ -47,8 +46,6 @@ M = TypeVar("M", bound=BaseModel)
 #: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
 _MOST_CALLING: Final = 8
 _MOST_PLAYED: Final = 200
-#: Of an address that the status bar leads back to.
-_LONGEST_QUERY: Final = 500
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
 
@@ -200,7 +197,6 @@ class PageContext:
             "query": request.query_params,
             "instances": self.instance_names(),
             "currencies": self.currencies(),
-            "return_to": self._return_to(request),
         }
         return HTMLResponse(self.fragment(template, **shared, **values), status)
 
@@ -210,20 +206,11 @@ class PageContext:
             "places": self._navigation,
             "token_field": TOKEN_FIELD,
             "form_token": self._token,
-            "status": status_of(self.sandbox, time.time_ns() // 1_000_000),
+            "status": status_of(self.sandbox),
         }
         html = environment().get_template(template).render(sandbox=self.sandbox, **shared, **values)
         # A lone surrogate in something that was recorded would else be an error of the server, again and again.
         return html.encode(errors="backslashreplace").decode()
-
-    def _return_to(self, request: Request) -> str:
-        """Return the address of the page that answers *request*; for a form, of the page that the form is on."""
-        if request.method in {"GET", "HEAD"}:
-            query = request.url.query
-            # A filter can be long, and the bar has it several times.
-            return f"{request.url.path}?{query}" if 0 < len(query) <= _LONGEST_QUERY else request.url.path
-        paths = [page.PATH for page in self._navigation if request.url.path.startswith(f"{page.PATH}/")]
-        return max(paths, key=len, default="/")
 
 
 class Page(ABC):
@@ -265,7 +252,7 @@ def see_other(path: str) -> RedirectResponse:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages."""
-    filters = (clipped, clock_time, folded, money_in, units_in)
+    filters = (ago, clipped, clock_time, folded, money_in, units_in)
     made = templates(Path(__file__).with_name("templates"), *filters)
     made.filters["n"] = coordinate
     return made
