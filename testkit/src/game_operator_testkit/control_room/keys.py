@@ -1,7 +1,6 @@
 """Keys: what to register where, and how to rotate. Public halves alone: no private key ever reaches a page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -11,12 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, TransportError
 from game_operator.signers.keys import load_public_key
-from game_operator_testkit.control_room.outcomes import unreachable_wallet, why_no_reply
+from game_operator_testkit.control_room.outcomes import hint, unreachable_wallet
 from game_operator_testkit.control_room.page_context import Page, see_other
-from game_operator_testkit.control_room.status import Tone, short
+from game_operator_testkit.control_room.status import short
 from game_operator_testkit.provider.keys import fingerprint
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
@@ -25,33 +23,14 @@ _NEXT_FILE: Final = "service-new.pub.pem"
 _NONE_PREPARED: Final = "There is no next key to switch to (any more). Make one first: step 1."
 
 
-@dataclass(frozen=True, slots=True)
-class KeyCheck:
-    """
-    What came of asking the wallet whether it knows the next key.
-
-    Attributes:
-        key: The key's fingerprint.
-        verdict: ``accepted``, ``refused``, ``not clear`` or ``no answer``.
-        said: The same in a sentence.
-        tone: How it is coloured.
-        number: The call in the live log; 0 if nobody could be asked.
-    """
-
-    key: str
-    verdict: str
-    said: str
-    tone: Tone
-    number: int = 0
-
-
 class KeysPage(Page):
     """The page, the service's keys as files, and the forms that rotate the key, step by step."""
 
     PATH: ClassVar[str] = "/keys"
     TITLE: ClassVar[str] = "Keys"
     FORMS: ClassVar[Sequence[str]] = ("prepare", "ask", "rotate", "retire")
-    _check: KeyCheck | None = None
+    #: The key that the wallet was asked about last, and the call, or why there was none.
+    _check: tuple[bytes, Exchange | None, str] | None = None
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         files = [Route(f"{self.PATH}/{name}", self.download) for name in (_SERVICE_FILE, _NEXT_FILE)]
@@ -89,12 +68,11 @@ class KeysPage(Page):
         pem, player_id = self._sandbox.prepared_service_key_pem, self._context.likely_player()
         if pem is None:
             return await self.show(request, _NONE_PREPARED)
-        key = fingerprint(load_public_key(pem))
         try:
-            self._check = _check(key, await self._context.call_wallet(self._sandbox.ask_with_next_key, player_id))
+            asked = await self._context.call_wallet(self._sandbox.ask_with_next_key, player_id)
+            self._check = pem, asked, hint(asked, self._sandbox.service.key_history, self._sandbox.service.profile)
         except TransportError as unreachable:
-            said = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
-            self._check = KeyCheck(key, "no answer", said, "bad")
+            self._check = pem, None, unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
         except ConfigurationError as failed:
             return await self.show(request, str(failed))
         return see_other(f"{self.PATH}#ask-title")
@@ -123,7 +101,7 @@ class KeysPage(Page):
         operator = self._sandbox.world.account(self._sandbox.operator_id)
         next_pem = self._sandbox.prepared_service_key_pem
         next_key = None if next_pem is None else _shown(load_public_key(next_pem))
-        check, period = self._check, self._sandbox.service.key_history.now
+        period = self._sandbox.service.key_history.now
         old = None if period.began_millis is None else load_public_key(keys.old.public_key_pem())
         previous = "" if old is None else short(fingerprint(old))
         return self._context.page(
@@ -135,27 +113,9 @@ class KeysPage(Page):
             next_key=next_key,
             previous_key=previous,
             operator_key=None if operator is None else _shown(operator.public_key),
-            check=check if check and next_key and check.key == next_key["fingerprint"] else None,
+            check=self._check if self._check and self._check[0] == next_pem else None,
             period=period,
         )
-
-
-def _check(key: str, exchange: Exchange) -> KeyCheck:
-    """Return what the answer to a call says that the next key has signed."""
-    number, code = exchange.number, exchange.code
-    if exchange.status is None:
-        return KeyCheck(key, "no answer", "The wallet did not answer, so this is not known.", "bad", number)
-    if code is None:
-        said = f"The wallet answered HTTP {exchange.status}, and no reply. {why_no_reply(exchange)}"
-        return KeyCheck(key, "not clear", said, "bad", number)
-    if code == WebhookErrorCode.INVALID_SIGNATURE:
-        return KeyCheck(
-            key, "refused", "The wallet answered INVALID_SIGNATURE: it does not know the next key yet.", "bad", number
-        )
-    if code == WebhookErrorCode.SYSTEM_ERROR:
-        said = "The wallet answered SYSTEM_ERROR. Some wallets answer so to a signature that they do not know."
-        return KeyCheck(key, "not clear", said, "warn", number)
-    return KeyCheck(key, "accepted", f"The wallet answered {code}: it knows the next key.", "good", number)
 
 
 def _shown(key: RSAPublicKey) -> dict[str, str | int]:
