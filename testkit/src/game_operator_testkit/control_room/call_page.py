@@ -7,7 +7,7 @@ the whole body is a download.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -18,7 +18,6 @@ from game_operator.protocol.http import HeaderPairs
 from game_operator_testkit.control_room.outcomes import ExchangeRow, hint, meaning, row
 from game_operator_testkit.control_room.wrong_balances import began_with
 from game_operator_testkit.provider.shell_lines import curl_line
-from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 if TYPE_CHECKING:
@@ -115,14 +114,15 @@ def within(message: str) -> str:
     return message if len(kept) == len(message) else f"{kept}\n… and more: download the body to see all of it"
 
 
-def call_values(
-    sandbox: "Sandbox", exchange: Exchange, wrong: Mapping[int, ReportedBalance], *, host: str
-) -> dict[str, Any]:  # Any: values of a template.
+def call_values(sandbox: "Sandbox", exchange: Exchange, *, host: str) -> dict[str, Any]:  # Any: of a template.
     """Return what the page of *exchange* shows; *host* is where the Operator API was asked."""
+    wrong, log = sandbox.service.balances.wrong(), sandbox.live
     url = exchange.url or f"http://{host}{exchange.path}"
     shown = row(exchange)
     return {
         "row": shown,
+        "newer": log.exchange(exchange.number + 1),
+        "older": log.exchange(exchange.number - 1),
         "hint": hint(exchange, sandbox.service.key_history, sandbox.service.profile),
         "meaning": meaning(shown),
         "wrong": wrong.get(exchange.number),

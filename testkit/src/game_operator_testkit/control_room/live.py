@@ -8,24 +8,21 @@ The id of an event is a mark: a number, and the run that counted it. A page that
 again comes back with a mark of the earlier run, and begins anew.
 
 The log has up to a thousand calls and 64 MiB. A list shows what was read of each when it was recorded, and parses no
-body. A page of it has at most 50 rows, and fewer if their ids are long: it stays below 100 kB.
+body.
 """
 
 import asyncio
-import contextlib
 import re
 import time
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final
-from urllib.parse import urlencode
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Message, Send
 
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator_testkit.control_room.call_page import call_values
@@ -33,41 +30,37 @@ from game_operator_testkit.control_room.live_export import json_document, json_l
 from game_operator_testkit.control_room.live_filters import (
     API_CALLS,
     DISAGREES,
+    KEY_REFUSED,
     LOST,
     MARK,
     OPERATIONS,
     SEARCHED_BYTES,
     UNREADABLE,
     LiveFilter,
-    offered,
+    answers,
     read_filter,
 )
 from game_operator_testkit.control_room.outcomes import ExchangeRow, row, unreachable_wallet
 from game_operator_testkit.control_room.page_context import LOOKED_THROUGH, Page, see_other
 from game_operator_testkit.control_room.two_calls import compared
-from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
-#: How many rows a page of the list has at most, and how many bytes they take there.
+#: How many rows a page of the list has at most, and how many one event; of more, the newest.
 _ON_A_PAGE: Final = 50
-_MOST_ROW_BYTES: Final = 57_000
-_MOST_EVENT_BYTES: Final = 256_000
-#: How many rows one event carries at most; of more, the newest.
 _SHOWN: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _HEARTBEAT_SECONDS: Final = 15.0
 #: Between two looks at the log, so that a storm of calls becomes a few events a second and not one for each call.
 _PAUSE_SECONDS: Final = 0.1
-#: What needs a look, with how many there are, an s if there are several, and what was lost.
+_EVENTS: Final = "text/event-stream"
+#: What needs a look: its colour, and the sentence with how many there are, and an s if there are several.
 _ALERTS: Final = {
-    LOST: "{0} call{1} got no answer: {2}",
-    DISAGREES: "{0} answer{1} with a balance that disagrees",
-    "INVALID_SIGNATURE": "{0} call{1} with a right signature, and the wallet answered INVALID_SIGNATURE",
-    "accepted": "{0} call{1} accepted that must be refused",
-    UNREADABLE: "{0} answer{1} that cannot be read as a reply",
+    LOST: ("warn", "{0:,} call{1} got no answer"),
+    DISAGREES: ("bad", "{0:,} answer{1} with a balance that disagrees"),
+    KEY_REFUSED: ("bad", "{0:,} call{1} with a right signature, and the wallet answered INVALID_SIGNATURE"),
+    "accepted": ("bad", "{0:,} call{1} accepted that must be refused"),
+    UNREADABLE: ("bad", "{0:,} answer{1} that cannot be read as a reply"),
 }
-#: A reader that takes nothing for so long is disconnected; the page asks again when it is back.
-_MOST_SEND_SECONDS: Final = 30.0
 
 
 class LivePage(Page):
@@ -83,7 +76,6 @@ class LivePage(Page):
             Route(f"{self.PATH}.json", self.document),
             Route(f"{self.PATH}/export", self.export),
             Route(f"{self.PATH}/clear", self.clear),
-            Route(f"{self.PATH}/all", self.show_all),
             Route(f"{self.PATH}/compare", self.compare),
             Route(f"{self.PATH}/{{number}}", self.one),
             *(Route(f"{self.PATH}/{{number}}/{part}", self.body) for part in ("request", "answer")),
@@ -93,41 +85,41 @@ class LivePage(Page):
     async def show(self, request: Request) -> Response:
         """Show the newest calls, or those before a number, as far as the filter admits them."""
         asked, problems = self._asked(request)
-        kept = [row(each) for each in self._sandbox.live.recent(LOOKED_THROUGH)]
-        new = [each for each in kept if each.exchange.number > asked.after_number]
+        kept = self._sandbox.live.recent(LOOKED_THROUGH)
         wrong = self._sandbox.service.balances.wrong()
-        found = [each for each in new if asked.admits(each, wrong)]
+        rows = [row(each) for each in kept if each.number > asked.after_number]
+        found = [each for each in rows if asked.admits(each, wrong)]
         before = self._before(request)
-        start = next((i for i, each in enumerate(found) if not before or each.exchange.number < before), len(found))
-        rest = found[start:]
-        rows = self._rows(rest[:_ON_A_PAGE], asked, wrong)
+        rest = [each for each in found if not before or each.exchange.number < before]
+        seen = Counter(answer for each in rows for answer in answers(each, wrong))
+        counted = ((answer, seen[answer], *alert) for answer, alert in _ALERTS.items() if seen[answer])
+        faults = {fault for each in rows for fault in each.exchange.faults}
         return self._context.page(
             request,
             "live.html",
             status=422 if problems else 200,
             asked=asked,
+            earlier=replace(asked, after="").query,
             problems=problems,
-            offered=offered(new, asked, wrong),
-            operations=_operations(asked),
-            api_calls=API_CALLS,
+            choices={"call": {*OPERATIONS, API_CALLS}, "answer": set(seen), "fault": faults},
             searched_kib=SEARCHED_BYTES // 1024,
-            alerts=_alerts(new, wrong, asked),
-            rows=Markup("").join(rows),
-            counted=_counted(len(found), len(new)),
+            alerts=[(answer, tone, said.format(n, "" if n == 1 else "s")) for answer, n, tone, said in counted],
+            rows=rest[:_ON_A_PAGE],
+            wrong=wrong,
+            counted=_counted(len(found), len(rows)),
             before=before,
-            newer=_newer(found[:start]),
-            older=rest[len(rows) - 1].exchange.number if len(rows) < len(rest) else 0,
-            seen=self._mark(kept[0].exchange.number if kept else 0),
+            older=rest[_ON_A_PAGE - 1].exchange.number if len(rest) > _ON_A_PAGE else 0,
+            seen=self._mark(kept[0].number if kept else 0),
             shown=_SHOWN,
         )
 
     async def events(self, request: Request) -> Response:
         """Send calls as they happen, as far as the filter admits them."""
         if request.method == "HEAD":
-            return Response(media_type=_EventStream.media_type)
+            return Response(media_type=_EVENTS)
         # A page that was away names what it has seen last; one that is new was made with that mark.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return _EventStream(self._events(seen, self._asked(request)[0]))
+        return StreamingResponse(self._events(seen, self._asked(request)[0]), media_type=_EVENTS)
 
     async def export(self, request: Request) -> Response:
         """Send the calls that the filter admits as a file of JSON lines."""
@@ -149,8 +141,7 @@ class LivePage(Page):
         asked, problems = self._asked(request)
         if problems:
             raise HTTPException(400, " ".join(problems.values()))
-        wrong = self._sandbox.service.balances.wrong()
-        found = [each for each in map(row, self._sandbox.live.recent(LOOKED_THROUGH)) if asked.admits(each, wrong)]
+        found = self._admitted(asked, self._sandbox.live.recent(LOOKED_THROUGH))
         if request.query_params.get("with_signatures") == "1":
             return iter(found)
         header = self._sandbox.service.profile.signature_header
@@ -158,11 +149,8 @@ class LivePage(Page):
 
     async def clear(self, request: Request) -> Response:
         """Begin the list with what comes from now on; nothing is deleted."""
-        return self._list_after(request, self._mark(self._sandbox.live.count))
-
-    async def show_all(self, request: Request) -> Response:
-        """Show again what was cleared from the list."""
-        return self._list_after(request, "")
+        asked = replace(self._asked(request)[0], after=self._mark(self._sandbox.live.count))
+        return see_other(f"{self.PATH}?{asked.query}")
 
     async def one(self, request: Request) -> Response:
         """Show a call."""
@@ -202,30 +190,8 @@ class LivePage(Page):
         return see_other(f"{self.PATH}/{sent.number}")
 
     def _detail(self, request: Request, exchange: Exchange, *, status: int = 200, problem: str = "") -> Response:
-        asked = self._asked(request)[0]
-        wrong = self._sandbox.service.balances.wrong()
-        newer, older = self._neighbours(exchange.number, asked, wrong)
-        return self._context.page(
-            request,
-            "exchange.html",
-            status=status,
-            asked=asked,
-            newer=newer,
-            older=older,
-            problem=problem,
-            **call_values(self._sandbox, exchange, wrong, host=request.headers["host"]),
-        )
-
-    def _neighbours(self, number: int, asked: LiveFilter, wrong: Mapping[int, ReportedBalance]) -> tuple[int, int]:
-        """Return the numbers of the next newer and the next older call that *asked* admits; 0 if there is none."""
-        newer = 0
-        for each in self._sandbox.live.recent(LOOKED_THROUGH):
-            if each.number == number or not asked.admits(row(each), wrong):
-                continue
-            if each.number < number:
-                return newer, each.number
-            newer = each.number
-        return newer, 0
+        values = call_values(self._sandbox, exchange, host=request.headers["host"])
+        return self._context.page(request, "exchange.html", status=status, problem=problem, **values)
 
     def _asked_for(self, request: Request) -> Exchange:
         text: str = request.path_params["number"]
@@ -243,45 +209,6 @@ class LivePage(Page):
         text = request.query_params.get("before", "")
         return int(text) if _NUMBER.fullmatch(text) else 0
 
-    def _list_after(self, request: Request, mark: str) -> Response:
-        kept = dict(self._asked(request)[0].named()) | {"after": mark}
-        query = urlencode({name: text for name, text in kept.items() if text})
-        return see_other(f"{self.PATH}?{query}" if query else self.PATH)
-
-    def _rows(
-        self,
-        shown: Sequence[ExchangeRow],
-        asked: LiveFilter,
-        wrong: Mapping[int, ReportedBalance],
-        *,
-        room: int = _MOST_ROW_BYTES,
-        **more: Any,  # Any: values of the template.
-    ) -> list[Markup]:
-        """Return the rows that are *shown* as HTML: the first, and as many more as there is *room* for in bytes."""
-        values = {
-            "filtering": True,
-            "disagreeing": wrong,
-            "link_query": asked.linked,
-            "fresh": False,
-            "counted": "",
-        } | more
-        made: list[Markup] = []
-        for each in shown:
-            html = self._context.fragment("_rows.html", rows=[each], order=self._place(each.exchange), **values)
-            room -= len(html.encode())
-            if made and room < 0:
-                break
-            made.append(Markup(html))  # noqa: S704 - the template escapes
-            values["counted"] = ""
-        return made
-
-    def _place(self, exchange: Exchange) -> dict[int, tuple[int, int]]:
-        """Return which delivery of its call *exchange* is, and of how many, by its number; empty for the only one."""
-        numbers = self._sandbox.live.deliveries(exchange)
-        if len(numbers) < 2 or exchange.number not in numbers:
-            return {}
-        return {exchange.number: (numbers.index(exchange.number) + 1, len(numbers))}
-
     async def _events(self, seen: str, asked: LiveFilter) -> AsyncIterator[bytes]:
         """Yield events, from the mark *seen* on; one that this run did not give begins anew."""
         log, found, after = self._sandbox.live, MARK.fullmatch(seen), 0
@@ -290,8 +217,6 @@ class LivePage(Page):
             yield b": connected\n\n"
         else:
             yield f"event: anew\nid: {self._mark(0)}\ndata: {log.run}\n\n".encode()
-        shown = [each for each in self._admitted(asked, log.since(asked.after_number)) if each.exchange.number <= after]
-        matched = deque(each.exchange.number for each in shown[::-1])
         sent_at = time.monotonic()
         while not self._context.is_stopped:
             event = b""
@@ -299,10 +224,7 @@ class LivePage(Page):
             # Each call is looked at once: a search through a thousand of them, ten times a second, is not cheap.
             after = new[0].number if new else after
             if admitted := self._admitted(asked, new):
-                matched.extend(each.exchange.number for each in admitted[::-1])
-                while matched and matched[0] < log.oldest:
-                    matched.popleft()
-                event = self._event(admitted[:_SHOWN], asked, len(matched))
+                event = self._event(admitted[:_SHOWN], asked)
             elif time.monotonic() - sent_at > _HEARTBEAT_SECONDS:
                 event = b": still here\n\n"
             if event:
@@ -315,81 +237,26 @@ class LivePage(Page):
         wrong = self._sandbox.service.balances.wrong() if exchanges and asked.answer else {}
         return [each for each in map(row, exchanges) if asked.admits(each, wrong)]
 
-    def _event(self, new: Sequence[ExchangeRow], asked: LiveFilter, matched: int) -> bytes:
+    def _event(self, new: Sequence[ExchangeRow], asked: LiveFilter) -> bytes:
         """Return an event that carries *new* rows, and how many calls the list has now."""
-        log, number = self._sandbox.live, new[0].exchange.number
-        counted = _counted(matched, log.count - max(log.oldest - 1, asked.after_number))
-        wrong = self._sandbox.service.balances.wrong()
-        made = self._rows(new, asked, wrong, room=_MOST_EVENT_BYTES, fresh=True, counted=counted)
-        lines = "".join(f"data: {line}\n" for line in "".join(made).splitlines() if line.strip())
-        return f"id: {self._mark(number)}\n{lines}\n".encode(errors="backslashreplace")
+        kept = self._sandbox.live.since(asked.after_number)
+        html = self._context.fragment(
+            "_rows.html",
+            rows=new,
+            on_live=True,
+            fresh=True,
+            wrong=self._sandbox.service.balances.wrong(),
+            counted=_counted(len(self._admitted(asked, kept)), len(kept)),
+        )
+        lines = "".join(f"data: {line}\n" for line in html.splitlines() if line.strip())
+        return f"id: {self._mark(new[0].exchange.number)}\n{lines}\n".encode()
 
     def _mark(self, number: int) -> str:
         """Return the mark of a reader that has seen the exchanges up to *number*."""
         return f"{self._sandbox.live.run}-{number}"
 
 
-def _operations(asked: LiveFilter) -> list[str]:
-    """Return the operations that the form offers: the usual ones, and the one that is asked for."""
-    unusual = asked.call and asked.call not in {*OPERATIONS, API_CALLS}
-    return [*OPERATIONS, *([asked.call] if unusual else [])]
-
-
 def _counted(found: int, total: int) -> str:
     """Return how many calls of all are in the list, in words."""
     calls = f"{total:,} call{'' if total == 1 else 's'}"
     return calls if found == total else f"{found:,} of {calls}"
-
-
-def _newer(rows: Sequence[ExchangeRow]) -> int | None:
-    """Return before which number the page of the *rows* that are newer is, 0 for the newest page; None without any."""
-    if not rows:
-        return None
-    return rows[-_ON_A_PAGE - 1].exchange.number if len(rows) > _ON_A_PAGE else 0
-
-
-def _alerts(
-    rows: Sequence[ExchangeRow], wrong: Mapping[int, ReportedBalance], asked: LiveFilter
-) -> list[Mapping[str, str]]:
-    """Return what is wrong among *rows*: how many calls, in words, and the filter that shows them."""
-    webhooks = [each for each in rows if each.exchange.direction == "webhook"]
-    found = {
-        LOST: [each for each in webhooks if each.loss],
-        DISAGREES: [each for each in webhooks if each.exchange.number in wrong],
-        "INVALID_SIGNATURE": [
-            each for each in webhooks if each.answer == "INVALID_SIGNATURE" and each.exchange.signature == "valid"
-        ],
-        "accepted": [each for each in webhooks if each.answer == "accepted"],
-        UNREADABLE: [each for each in webhooks if each.exchange.status is not None and each.exchange.code is None],
-    }
-    return [
-        {
-            "query": urlencode({"answer": answer} | ({"after": asked.after} if asked.after else {})),
-            "text": _ALERTS[answer].format(f"{len(each):,}", "" if len(each) == 1 else "s", _losses(each)),
-            "with_keys": "1" if answer == "INVALID_SIGNATURE" else "",
-            "tone": "warn" if answer == LOST else "bad",
-        }
-        for answer, each in found.items()
-        if each
-    ]
-
-
-def _losses(rows: Sequence[ExchangeRow]) -> str:
-    counted = Counter(each.loss for each in rows if each.loss)
-    return ", ".join(f"{count:,} {loss}" for loss, count in sorted(counted.items(), reverse=True))
-
-
-class _EventStream(StreamingResponse):
-    """Events, until the reader goes or the server stops."""
-
-    media_type = "text/event-stream"
-
-    async def stream_response(self, send: Send) -> None:
-        """Send events for as long as there is a reader that takes them."""
-
-        async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(_MOST_SEND_SECONDS):
-                await send(message)
-
-        with contextlib.suppress(TimeoutError):
-            await super().stream_response(send_in_time)

@@ -1,8 +1,7 @@
 """Which calls Live shows: the filters and the search that the address names, so that a view can be shared."""
 
 import re
-from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 from urllib.parse import urlencode
@@ -16,11 +15,6 @@ from game_operator_testkit.sandbox.service.exchange_log import Exchange
 SEARCHED_BYTES: Final = 4 * 1024
 #: Longer than any id and code.
 _LONGEST: Final = 320
-#: Of answers and faults that were seen, the most frequent are offered; the address may name any.
-_OFFERED: Final = 20
-_LONGEST_OFFERED: Final = 64
-#: A longer filter does not stand in the links of each row.
-_LONGEST_LINKED: Final = 200
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _DAY_MILLIS: Final = 86_400_000
 MARK: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,15})", re.ASCII)
@@ -32,6 +26,7 @@ OPERATIONS: Final = ("withdraw", "deposit", "rollback", "player-balance", "depos
 LOST: Final = "no answer received"
 UNREADABLE: Final = "unreadable"
 DISAGREES: Final = "balance disagrees"
+KEY_REFUSED: Final = "right signature refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +60,6 @@ class LiveFilter:
     def query(self) -> str:
         """The filter as it stands in an address."""
         return urlencode(dict(self.named()))
-
-    @property
-    def linked(self) -> str:
-        """The same for links, of which a page has many; "" if it is too long for that."""
-        return self.query if len(self.query) <= _LONGEST_LINKED else ""
 
     def named(self) -> Iterator[tuple[str, str]]:
         """Yield what is asked for, by name."""
@@ -121,6 +111,8 @@ def answers(row: ExchangeRow, wrong: Container[int] = ()) -> frozenset[str]:
         found.add(UNREADABLE)
     if exchange.number in wrong:
         found.add(DISAGREES)
+    if row.is_refused_key:
+        found.add(KEY_REFUSED)
     return frozenset(found - {""})
 
 
@@ -142,21 +134,6 @@ def read_filter(query: QueryParams, *, run: str) -> tuple[LiveFilter, dict[str, 
         elif each.name != "after" or _is_mark(text, run):
             asked[each.name] = text
     return LiveFilter(**asked), problems
-
-
-def offered(rows: Iterable[ExchangeRow], chosen: LiveFilter, wrong: Container[int]) -> Mapping[str, Sequence[str]]:
-    """Return the answers and faults of *rows* that a form offers, and those that are *chosen*."""
-    seen: Counter[str] = Counter()
-    faults: Counter[str] = Counter()
-    for row in rows:
-        seen.update(answers(row, wrong))
-        faults.update(row.exchange.faults)
-    found = {"answer": seen, "fault": faults}
-    most = {
-        name: {each for each, _ in counted.most_common(_OFFERED) if len(each) <= _LONGEST_OFFERED}
-        for name, counted in found.items()
-    }
-    return {name: sorted(each | {getattr(chosen, name)} - {""}) for name, each in most.items()}
 
 
 def _problem(name: str, text: str) -> str:
