@@ -299,13 +299,12 @@ def test_a_settlement_is_lost_and_found(over_a_ledger: tuple[Room, SqlLedger], p
 @pytest.mark.parametrize(
     ("won", "sentence"),
     [
-        pytest.param("-1", "Write an amount from 0 to ", id="less than nothing"),
-        pytest.param("999999999", "Write an amount from 0 to ", id="more than the game pays"),
+        pytest.param("-1", "Write 0 for a loss, or an amount above it.", id="less than nothing"),
         pytest.param("much", "Write an amount in currency units", id="a word"),
         pytest.param("", "Write an amount in currency units", id="nothing"),
     ],
 )
-def test_a_win_that_the_game_cannot_pay(own: Sandbox, at_home: httpx.Client, won: str, sentence: str) -> None:
+def test_a_win_that_cannot_be_read(own: Sandbox, at_home: httpx.Client, won: str, sentence: str) -> None:
     """Said beside the field, and the bet stays open."""
     bet_id = own.bet_ids["OPEN"]
     refused = post(at_home, "/bets/lose", bet_id=bet_id, won=won)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from game_operator.ledger import MemoryLedger
-from game_operator_testkit.control_room.faults import percent, read_fault_form, typed_form
+from game_operator_testkit.control_room.faults import percent, read_fault_form
 from game_operator_testkit.provider.faults import FAULTS, LASTING_FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
@@ -56,7 +56,7 @@ def test_switched_on_and_off(sandbox: Sandbox, http: httpx.Client) -> None:
         "call-reset": "3",
     }
     assert [each["value"] for each in html.all("input") if "checked" in each] == ["ten"]
-    assert post(http, "/faults/none").status_code == 303
+    assert post(http, "/faults/preset", name="none").status_code == 303
     assert not sandbox.faults.plan
     assert "No fault is on." in page(http, "/faults").text
 
@@ -70,7 +70,7 @@ def test_what_occurs_and_what_is_definite_is_said(http: httpx.Client) -> None:
 
 def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
     """One button switches on all that occurs in webhooks."""
-    assert post(http, "/faults/all").status_code == 303
+    assert post(http, "/faults/preset", name="all").status_code == 303
     assert sandbox.faults.plan == FaultPlan.parse("all")
 
 
@@ -161,10 +161,13 @@ def test_a_share_is_read_and_written(text: str, rate: float | None) -> None:
     assert percent(rate or 0.0) == text.removesuffix("%").replace("0", "", 1 if text == "0" else 0)
 
 
-def test_the_form_says_what_is_switched_on() -> None:
+def test_the_form_says_what_is_switched_on(sandbox: Sandbox, http: httpx.Client) -> None:
     """And reads itself back unchanged."""
     plan = FaultPlan({Fault.SLOW: 0.03, Fault.API_500: 0.125}, {Fault.TIMEOUT: 7})
-    form, problems = read_fault_form(typed_form(plan, "none"))
+    sandbox.faults.plan, sandbox.service.retries = plan, "none"
+    inputs = [each for each in page(http, "/faults").all("input") if each.get("type") != "radio" or "checked" in each]
+    typed = {each["name"] or "": each["value"] or "" for each in inputs if each.get("type") != "hidden"}
+    form, problems = read_fault_form(typed)
     assert form is not None
     assert (form.plan(), form.retries, problems) == (plan, "none", {})
 
@@ -175,7 +178,9 @@ def test_every_preset_can_be_chosen(http: httpx.Client) -> None:
     for preset in RETRY_PRESETS.values():
         assert preset.title in html.text
         assert {"type": "radio", "name": "retries", "value": preset.name}.items() <= next(
-            each.items() for each in html.all("input") if each.get("value") == preset.name
+            each.items()
+            for each in html.all("input")
+            if (each.get("type"), each.get("value")) == ("radio", preset.name)
         )
 
 

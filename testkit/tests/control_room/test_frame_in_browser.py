@@ -116,7 +116,7 @@ def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser
         page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
         page.goto(ONE_GAME)
         play(page, player_id=EVIL, wager="1000")
-        expect(page.get_by_text("This game takes 0.10 to 100.00 EUR.")).to_be_visible()
+        expect(page.get_by_text("A wager of 1000.00 is out of the limits of Comet Crash EUR.")).to_be_visible()
         expect(page.get_by_label("Player")).to_have_value(EVIL)
         play(page, player_id=EVIL)
         expect(page.get_by_text(f"{EVIL} wagered 2.50 EUR and won 7.00 EUR.")).to_be_visible()

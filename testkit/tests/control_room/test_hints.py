@@ -174,6 +174,7 @@ def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
         ),
     ],
 )
-def test_why_a_wallet_gave_no_answer(error: TransportError, said: str) -> None:
+def test_why_a_wallet_gave_no_answer(own: Sandbox, error: TransportError, said: str) -> None:
     """The kind of the error decides what to look at, and not its words."""
-    assert unreachable_wallet("http://127.0.0.1:9/withdraw", error).startswith(said)
+    own.wallet_url = "http://127.0.0.1:9/wallet"
+    assert unreachable_wallet(own, error).startswith(said)

@@ -77,7 +77,7 @@ def test_the_longest_ids_make_no_heavy_page(own: Sandbox, at_home: httpx.Client,
             response_body=b'{"type":"ERROR","code":"%s","balance":1.00,"timestamp":1,"x":"%s"}' % (code, b"<" * 9_000),
         )
     newest = own.live.count
-    asked = httpx.QueryParams(player=name, bet=name[1:] + "b", search=name, answer=code.decode(), begin="00:00")
+    asked = httpx.QueryParams(player=name, bet=name[1:] + "b", search=name, answer=code.decode())
     for path, most_bytes in (
         ("/live", 6 * MOST_BYTES),
         (f"/live?{asked}", 6 * MOST_BYTES),

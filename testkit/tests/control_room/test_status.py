@@ -186,10 +186,12 @@ def test_faults_are_counted_and_named(room: Sandbox, own_http: httpx.Client, fau
 def test_one_click_switches_off(room: Sandbox, own_http: httpx.Client, path: str) -> None:
     """From every page, and without a script it leads to the faults; a form without our token changes nothing."""
     room.faults.plan = FaultPlan.parse("bad-network")
-    action = next(each["action"] for each in Html(own_http.get(path).text).all("form") if "hx-post" in each)
-    assert own_http.post(action or "", data={"form_token": ""}).status_code == 403
+    html = Html(own_http.get(path).text)
+    action = next(each["action"] for each in html.all("form") if "hx-post" in each) or ""
+    name = next(each["value"] for each in html.all("input") if each.get("name") == "name") or ""
+    assert own_http.post(action, data={"form_token": "", "name": name}).status_code == 403
     assert room.faults.plan
-    assert post(own_http, action or "").status_code == 303
+    assert post(own_http, action, name=name).status_code == 303
     assert not room.faults.plan
 
 

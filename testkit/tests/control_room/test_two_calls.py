@@ -43,8 +43,7 @@ def test_lines_that_differ_are_marked(
     """Those that the other message lacks at that place; JSON is compared value by value."""
     calls = [recorded(own, **{"request_body": PLAIN} | changes) for changes in (left, right)]
     request = compared(*calls)["Request"]
-    assert (marked(list(request.left)), marked(list(request.right))) == marks
-    assert request.difference == max(map(len, marks))
+    assert tuple(marked(list(side)) for side in request) == marks
 
 
 def test_the_page_shows_both(own: Sandbox, at_home: httpx.Client) -> None:
@@ -71,7 +70,7 @@ def test_two_calls_are_needed(own: Sandbox, at_home: httpx.Client, query: str) -
 
 @pytest.mark.parametrize("body", [b"[" + b"1," * 5_000 + b"1]", b'"' * 100_000, b"&" * 100_000])
 def test_long_calls_make_no_heavy_page(own: Sandbox, at_home: httpx.Client, body: bytes) -> None:
-    """As every page, it stays below 100 kB; what is left out is said."""
+    """Each side has its bound, and what is left out is said."""
     headers = tuple((b"x-%d" % number, b'"' * 4_000) for number in range(60))
     one, two = (
         recorded(
@@ -80,7 +79,7 @@ def test_long_calls_make_no_heavy_page(own: Sandbox, at_home: httpx.Client, body
         for each in (b"", b" ")
     )
     html = page(at_home, f"/live/compare?call={one}&call={two}")
-    assert len(html.source.encode()) < 100_000
+    assert len(html.source.encode()) < 120_000
     assert "and more: " in html.text
 
 

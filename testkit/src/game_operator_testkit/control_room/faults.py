@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.exceptions import HTTPException
@@ -14,7 +14,6 @@ from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.control_room.page_context import Page, checked, problem, see_other
 from game_operator_testkit.provider.faults import FAULT_PRESETS, FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
-from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
 _TITLES: Final = {info.name: info.title for info in FAULTS}
@@ -70,15 +69,6 @@ def read_fault_form(form: Mapping[str, str]) -> tuple[FaultForm | None, dict[str
     return checked(FaultForm, {**parts, "retries": form.get("retries", "")})
 
 
-def typed_form(plan: FaultPlan, retries: str) -> dict[str, str]:
-    """Return the fields that ask for what is switched on."""
-    return {
-        **{f"rate-{info.name}": percent(plan.rates.get(info.name, 0.0)) for info in FAULTS},
-        **{f"call-{info.name}": str(plan.nth.get(info.name, "")) for info in FAULTS},
-        "retries": retries,
-    }
-
-
 def percent(rate: float) -> str:
     """Return a rate in percent, as short as can be: 0.03 is ``3``, and 0 is empty."""
     return f"{rate * 100:.6f}".rstrip("0").rstrip(".") if rate else ""
@@ -89,39 +79,27 @@ class FaultsPage(Page):
 
     PATH: ClassVar[str] = "/faults"
     TITLE: ClassVar[str] = "Faults"
-    FORMS: ClassVar[Sequence[str]] = ("set", "preset", "all", "none", "release")
+    FORMS: ClassVar[Sequence[str]] = ("set", "preset", "release")
 
     async def show(self, request: Request) -> Response:
         """Show what is on."""
-        service = self._sandbox.service
-        return self._page(request, typed_form(service.faults.plan, service.retries), {})
+        return self._page(request)
 
     async def set(self, request: Request) -> Response:
         """Switch on what the form asks for, and nothing else."""
         fields = await self._context.form(request)
         form, problems = read_fault_form(fields)
         if form is None:
-            typed = {name: fields.get(name, "") for name in typed_form(FaultPlan(), "")}
-            return self._page(request, typed, problems)
+            return self._page(request, 422, typed=fields, problems=problems)
         self._sandbox.service.retries = form.retries
         return self._changed(form.plan())
 
     async def preset(self, request: Request) -> Response:
-        """Switch on the faults of a preset, and nothing else."""
+        """Switch on the faults of a preset, and nothing else; ``none`` and ``all`` are presets too."""
         name = (await self._context.form(request)).get("name", "")
-        if name not in FAULT_PRESETS:
+        if name not in {*FAULT_PRESETS, "all", "none"}:
             raise HTTPException(400, "There is no such preset of faults, and nothing was changed.")
-        return self._changed(FaultPlan(FAULT_PRESETS[name].rates))
-
-    async def all(self, request: Request) -> Response:
-        """Switch on all faults of webhooks."""
-        await self._context.form(request)
-        return self._changed(FaultPlan.parse("all"))
-
-    async def none(self, request: Request) -> Response:
-        """Switch all faults off."""
-        await self._context.form(request)
-        return self._changed(FaultPlan())
+        return self._changed(FaultPlan.parse(name))
 
     async def release(self, request: Request) -> Response:
         """Send the deposits and rollbacks that are held back."""
@@ -130,42 +108,26 @@ class FaultsPage(Page):
         try:
             answers = await self._context.call_wallet(self._sandbox.release_held)
         except TransportError as unreachable:
-            return self._released(request, unreachable_wallet(self._sandbox.wallet_url or "", unreachable), status=502)
+            return self._page(request, 502, released=unreachable_wallet(self._sandbox, unreachable))
         except GameOperatorError as failed:
-            return self._released(request, str(failed), status=422)
+            return self._page(request, 422, released=str(failed))
         said = "Sent late. The wallet answered:" if answers else "Nothing was held back."
-        return self._released(request, said, calls=self._sandbox.live.since(before)[::-1])
-
-    def _released(self, request: Request, said: str, status: int = 200, calls: Sequence[Exchange] = ()) -> Response:
-        service = self._sandbox.service
-        form = typed_form(service.faults.plan, service.retries)
-        return self._page(request, form, {}, released=said, calls=calls, status=status)
+        return self._page(request, released=said, calls=self._sandbox.live.since(before)[::-1])
 
     def _changed(self, plan: FaultPlan) -> Response:
         self._sandbox.service.faults.plan = plan
         return see_other(f"{self.PATH}?saved")
 
-    def _page(
-        self,
-        request: Request,
-        form: Mapping[str, str],
-        problems: Mapping[str, str],
-        *,
-        released: str | None = None,
-        calls: Sequence[Exchange] = (),
-        status: int = 200,
-    ) -> Response:
+    def _page(self, request: Request, status: int = 200, **more: Any) -> Response:  # Any: values of the template.
+        values = {"typed": None, "problems": {}, "released": None, "calls": ()} | more
         return self._context.page(
             request,
             "faults.html",
-            status=422 if problems else status,
-            released=released,
-            calls=calls,
-            form=form,
-            problems=problems,
+            status=status,
             faults=FAULTS,
             presets=list(RETRY_PRESETS.values()),
             fault_presets=list(FAULT_PRESETS.values()),
             percent=percent,
             titles=_TITLES,
+            **values,
         )

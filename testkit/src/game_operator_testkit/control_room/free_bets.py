@@ -14,8 +14,6 @@ from game_operator.models.operator_api import refusal_of
 from game_operator_testkit.control_room.page_context import CentsTyped, Page, Whole, checked, problem, see_other, whole
 
 _SHOWN: Final = 200
-#: Choices of the form that the API refuses, so that one can see it do so.
-_REFUSED: Final = {"not-an-instance": "not an instance id", "0" * 24: "an instance that does not exist"}
 #: What a duration may be given in, in milliseconds.
 _UNITS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "milliseconds": 1}
 _SUGGESTED: Final = {"count": "5", "wager": "1.00", "duration": "1", "unit": "days"}
@@ -113,7 +111,6 @@ class FreeBetsPage(Page):
             total=len(grants),
             changed=next((each for each in grants if each[0].free_bet_id == changed), None),
             calls=self._context.calls_about(changed) if changed else [],
-            refused=_REFUSED,
             units=list(_UNITS),
             said=said,
             wallet_mistakes=self._context.played.get(changed, ((), ()))[1],

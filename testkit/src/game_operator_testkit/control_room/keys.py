@@ -72,7 +72,7 @@ class KeysPage(Page):
             asked = await self._context.call_wallet(self._sandbox.ask_with_next_key, player_id)
             self._check = pem, asked, hint(asked, self._sandbox.service.key_history, self._sandbox.service.profile)
         except TransportError as unreachable:
-            self._check = pem, None, unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
+            self._check = pem, None, unreachable_wallet(self._sandbox, unreachable)
         except ConfigurationError as failed:
             return await self.show(request, str(failed))
         return see_other(f"{self.PATH}#ask-title")

@@ -84,7 +84,7 @@ class LivePage(Page):
 
     async def show(self, request: Request) -> Response:
         """Show the newest calls, or those before a number, as far as the filter admits them."""
-        asked, problems = self._asked(request)
+        asked = self._asked(request)
         kept = self._sandbox.live.recent(LOOKED_THROUGH)
         wrong = self._sandbox.service.balances.wrong()
         rows = [row(each) for each in kept if each.number > asked.after_number]
@@ -97,10 +97,8 @@ class LivePage(Page):
         return self._context.page(
             request,
             "live.html",
-            status=422 if problems else 200,
             asked=asked,
             earlier=replace(asked, after="").query,
-            problems=problems,
             choices={"call": {*OPERATIONS, API_CALLS}, "answer": set(seen), "fault": faults},
             searched_kib=SEARCHED_BYTES // 1024,
             alerts=[(answer, tone, said.format(n, "" if n == 1 else "s")) for answer, n, tone, said in counted],
@@ -119,7 +117,7 @@ class LivePage(Page):
             return Response(media_type=_EVENTS)
         # A page that was away names what it has seen last; one that is new was made with that mark.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return StreamingResponse(self._events(seen, self._asked(request)[0]), media_type=_EVENTS)
+        return StreamingResponse(self._events(seen, self._asked(request)), media_type=_EVENTS)
 
     async def export(self, request: Request) -> Response:
         """Send the calls that the filter admits as a file of JSON lines."""
@@ -132,16 +130,8 @@ class LivePage(Page):
         return StreamingResponse(json_document(self._written(request)), media_type="application/json")
 
     def _written(self, request: Request) -> Iterator[ExchangeRow]:
-        """
-        Return the calls that the filter admits, the newest first, with signatures only if they are asked for.
-
-        Raises:
-            HTTPException: 400 if the filter has a mistake: nothing is taken for what was not asked for.
-        """
-        asked, problems = self._asked(request)
-        if problems:
-            raise HTTPException(400, " ".join(problems.values()))
-        found = self._admitted(asked, self._sandbox.live.recent(LOOKED_THROUGH))
+        """Return the calls that the filter admits, the newest first, with signatures only if they are asked for."""
+        found = self._admitted(self._asked(request), self._sandbox.live.recent(LOOKED_THROUGH))
         if request.query_params.get("with_signatures") == "1":
             return iter(found)
         header = self._sandbox.service.profile.signature_header
@@ -149,7 +139,7 @@ class LivePage(Page):
 
     async def clear(self, request: Request) -> Response:
         """Begin the list with what comes from now on; nothing is deleted."""
-        asked = replace(self._asked(request)[0], after=self._mark(self._sandbox.live.count))
+        asked = replace(self._asked(request), after=self._mark(self._sandbox.live.count))
         return see_other(f"{self.PATH}?{asked.query}")
 
     async def one(self, request: Request) -> Response:
@@ -183,7 +173,7 @@ class LivePage(Page):
         try:
             sent = await self._context.call_wallet(self._sandbox.redeliver, exchange.number)
         except TransportError as unreachable:
-            said = unreachable_wallet(exchange.url, unreachable)
+            said = unreachable_wallet(self._sandbox, unreachable)
             return self._detail(request, exchange, status=502, problem=said)
         except GameOperatorError as failed:
             return self._detail(request, exchange, status=422, problem=str(failed))
@@ -202,7 +192,7 @@ class LivePage(Page):
             )
         return exchange
 
-    def _asked(self, request: Request) -> tuple[LiveFilter, dict[str, str]]:
+    def _asked(self, request: Request) -> LiveFilter:
         return read_filter(request.query_params, run=self._sandbox.live.run)
 
     def _before(self, request: Request) -> int:

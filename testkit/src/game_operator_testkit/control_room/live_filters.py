@@ -8,15 +8,12 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
+from game_operator.text import iso_time
 from game_operator_testkit.control_room.outcomes import ExchangeRow
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 #: How much of a body a search looks through: a search of a thousand long ones must not hold up the pages.
 SEARCHED_BYTES: Final = 4 * 1024
-#: Longer than any id and code.
-_LONGEST: Final = 320
-_TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
-_DAY_MILLIS: Final = 86_400_000
 MARK: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,15})", re.ASCII)
 
 #: What ``call`` names beside the operations of webhooks.
@@ -40,9 +37,8 @@ class LiveFilter:
         call: The operation, or ``operator-api``.
         answer: A code, a status, or one of the words above.
         fault: A fault laid over the call.
-        begin, until: Times of the day in UTC, ``14:03`` or ``14:03:59``, both included. A *begin* after *until* goes
-            over midnight.
-        search: A text in the path, an id, the note, or the beginning of a body; the case of letters does not matter.
+        search: A text in the time, the path, an id, the note, or the beginning of a body; the case of letters does not
+            matter. ``T14:03`` is the minute in UTC.
         after: A mark of this run: what it had recorded by then is hidden.
     """
 
@@ -51,8 +47,6 @@ class LiveFilter:
     call: str = ""
     answer: str = ""
     fault: str = ""
-    begin: str = ""
-    until: str = ""
     search: str = ""
     after: str = ""
 
@@ -87,18 +81,11 @@ class LiveFilter:
             and (not self.call or self.call == (API_CALLS if exchange.direction == "api" else exchange.operation))
             and (not self.answer or self.answer in answers(row, wrong))
             and (not self.fault or self.fault in exchange.faults)
-            and self._is_in_time(exchange.at_millis % _DAY_MILLIS)
             and (not self.search or _holds(exchange, self.search.lower()))
         )
 
     def _is_one_of(self, asked: str, *ids: str) -> bool:
         return not asked or asked in ids or asked.strip() in ids
-
-    def _is_in_time(self, day_millis: int) -> bool:
-        begin = _millis(self.begin) if self.begin else 0
-        # The whole minute or second that is named.
-        end = _millis(self.until) + (1_000 if self.until.count(":") == 2 else 60_000) if self.until else _DAY_MILLIS
-        return begin <= day_millis < end if begin < end else not end <= day_millis < begin
 
 
 def answers(row: ExchangeRow, wrong: Container[int] = ()) -> frozenset[str]:
@@ -116,47 +103,25 @@ def answers(row: ExchangeRow, wrong: Container[int] = ()) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def read_filter(query: QueryParams, *, run: str) -> tuple[LiveFilter, dict[str, str]]:
+def read_filter(query: QueryParams, *, run: str) -> LiveFilter:
     """
-    Return what *query* asks for, and a sentence for each part that cannot be used, by its name.
+    Return what *query* asks for.
 
     Of a name that repeats, the last value that is not empty counts: a value that was clicked comes after what the form
     holds. A mark of another run than *run* is passed over, because its numbers belong to other calls.
     """
     asked: dict[str, str] = {}
-    problems: dict[str, str] = {}
     for each in fields(LiveFilter):
         text = next((value for value in reversed(query.getlist(each.name)) if value.strip()), "")
-        if each.name not in {"player", "bet"}:
-            text = text.strip()
-        if problem := _problem(each.name, text):
-            problems[each.name] = problem
-        elif each.name != "after" or _is_mark(text, run):
-            asked[each.name] = text
-    return LiveFilter(**asked), problems
-
-
-def _problem(name: str, text: str) -> str:
-    if len(text) > _LONGEST:
-        return f"Write at most {_LONGEST} characters."
-    if name in {"begin", "until"} and text and not _TIME.fullmatch(text):
-        return "Write a time of the day in UTC, such as 14:03 or 14:03:59."
-    return ""
-
-
-def _is_mark(text: str, run: str) -> bool:
-    found = MARK.fullmatch(text)
-    return found is not None and found[1] == run
-
-
-def _millis(time: str) -> int:
-    hours, minutes, *seconds = map(int, time.split(":"))
-    return ((hours * 60 + minutes) * 60 + sum(seconds)) * 1_000
+        asked[each.name] = text if each.name in {"player", "bet"} else text.strip()
+    mark = MARK.fullmatch(asked["after"])
+    return LiveFilter(**asked | {"after": asked["after"] if mark and mark[1] == run else ""})
 
 
 def _holds(exchange: Exchange, searched: str) -> bool:
     ids = (exchange.player_id, exchange.bet_id, exchange.round_id, exchange.tx_id)
-    texts = (exchange.path, exchange.fault, exchange.note, exchange.signature, exchange.code or "", *ids)
+    time = iso_time(exchange.at_millis)
+    texts = (time, exchange.path, exchange.fault, exchange.note, exchange.signature, exchange.code or "", *ids)
     if any(searched in text.lower() for text in texts):
         return True
     data = searched.encode(errors="replace")

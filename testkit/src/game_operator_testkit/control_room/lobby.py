@@ -6,63 +6,33 @@ from hashlib import sha256
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlencode
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ValidationInfo
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.codes import GameStatus, Genre
+from game_operator.codes import Genre
 from game_operator.errors import GameOperatorError, TransportError
-from game_operator.models import GameInfo, GameInstance
-from game_operator_testkit.control_room.amounts import cents_in, money_in
+from game_operator.models import GameInfo
 from game_operator_testkit.control_room.bets import leave_open
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.control_room.page_context import (
-    LOOKED_THROUGH,
     CentsTyped,
     Page,
-    PlayerTyped,
     cents,
     checked,
     environment,
     problem,
     see_other,
 )
-from game_operator_testkit.sandbox.games import limits_of
 
 #: Players whom the form suggests.
 _OFFERED: Final = 50
 #: Fields of the form that stand in the address when a round was played.
 _KEPT: Final = ("player_id", "wager", "outcome", "won")
-
-
 #: How a round may end.
 Outcome: TypeAlias = Literal["rules", "win", "loss", "cancelled", "open"]
-
-
-def _instance_of(info: ValidationInfo) -> GameInstance | None:
-    instances: Mapping[str, GameInstance] = info.context or {}
-    return instances.get(info.data.get("instance_id", ""))
-
-
-def _playable_id(typed: str, info: ValidationInfo) -> str:
-    if typed not in (info.context or {}):
-        raise problem("Choose a game that can be played now.")
-    return typed
-
-
-def _wager(wager_cents: int, info: ValidationInfo) -> int:
-    instance = _instance_of(info)
-    if wager_cents < 0:
-        raise problem("Write an amount in currency units above 0.")
-    if instance is not None:
-        limits, currency = limits_of(instance.bet_config), instance.bet_config.currency
-        if not limits.min_cents <= wager_cents <= limits.max_cents:
-            raise problem(
-                f"This game takes {cents_in(limits.min_cents, currency)} to {money_in(limits.max_cents, currency)}."
-            )
-    return wager_cents
 
 
 def _outcome(typed: str) -> str:
@@ -72,26 +42,21 @@ def _outcome(typed: str) -> str:
 
 
 def _won(typed: str, info: ValidationInfo) -> int | None:
-    outcome, instance = info.data.get("outcome"), _instance_of(info)
+    outcome = info.data.get("outcome")
     if outcome != "win":
         # What was typed counts for a win alone; where scripts run, the field is disabled.
         return 0 if outcome == "loss" else None
-    won_cents = cents(typed)
-    if won_cents <= 0:
-        raise problem("Write an amount above 0, or choose Loss.")
-    if instance is not None and won_cents > (most := limits_of(instance.bet_config).max_win_cents):
-        raise problem(f"The most that a bet wins here is {money_in(most, instance.bet_config.currency)}.")
-    return won_cents
+    return cents(typed)
 
 
 class PlayForm(BaseModel):
-    """The form that plays a round, amounts in cents; validated with the playable instances by id as context."""
+    """The form that plays a round, amounts in cents. The sandbox knows the limits."""
 
-    instance_id: Annotated[str, AfterValidator(_playable_id)]
-    wager: Annotated[CentsTyped, AfterValidator(_wager)]
+    player_id: str
+    instance_id: str
+    wager: CentsTyped
     outcome: Annotated[Outcome, BeforeValidator(_outcome)]
     won: Annotated[int | None, BeforeValidator(_won)]
-    player_id: PlayerTyped
 
 
 def _chosen(request: Request) -> dict[str, str]:
@@ -130,13 +95,9 @@ class LobbyPage(Page):
         """Play a round."""
         fields = {"outcome": "rules"} | await self._context.form(request)
         typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
-        playable = {each.id: each for _, instances in self._playable() for each in instances}
-        form, problems = checked(PlayForm, typed, playable)
-        if not self._sandbox.wallet_url:
-            problems["round"] = "There is no wallet to take the wager from, so nothing was played."
-        if form is None or problems:
+        form, problems = checked(PlayForm, typed)
+        if form is None:
             return self._page(request, typed, problems)
-        before = self._sandbox.live.count
         try:
             played = await self._context.call_wallet(
                 self._sandbox.play_round,
@@ -148,9 +109,7 @@ class LobbyPage(Page):
                 settlement="lose" if form.outcome == "open" else "send",
             )
         except TransportError as unreachable:
-            problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
-            begun = self._begun(form.player_id, after=before)
-            return self._page(request, typed, problems, played=begun, unreachable=True)
+            return self._page(request, typed, {"wallet": unreachable_wallet(self._sandbox, unreachable)}, status=502)
         except GameOperatorError as failed:
             return self._page(request, typed, {"round": str(failed)})
         for bet_id in played.unsent if form.outcome == "open" else ():
@@ -176,7 +135,7 @@ class LobbyPage(Page):
         *,
         played: Sequence[str] = (),
         mistakes: Sequence[str] = (),
-        unreachable: bool = False,
+        status: int = 200,
     ) -> Response:
         games, chosen = self._context.games(), _chosen(request)
         # Players whom the wallet knows: it has answered with their balance.
@@ -184,9 +143,9 @@ class LobbyPage(Page):
         return self._context.page(
             request,
             "lobby.html",
-            status=502 if unreachable else 422 if problems else 200,
+            status=422 if problems and status == 200 else status,
             games=[game for game in games if chosen.items() <= {"genre": game.genre, "status": game.status}.items()],
-            playable=self._playable(),
+            catalogue=games,
             genres=sorted({str(game.genre) for game in games}),
             statuses=sorted({str(game.status) for game in games}),
             chosen=chosen,
@@ -194,22 +153,9 @@ class LobbyPage(Page):
             problems=problems,
             played=[(bet_id, self._context.bet(bet_id)) for bet_id in played],
             wallet_mistakes=mistakes,
-            unreachable=unreachable,
             players=sorted(players[:_OFFERED]),
             total=len(games),
         )
-
-    def _playable(self) -> list[tuple[GameInfo, list[GameInstance]]]:
-        """Return the games that can be played now, each with its active instances."""
-        active = [game for game in self._context.games() if game.status == GameStatus.ACTIVE]
-        offered = [(game, [each for each in game.instances if each.active]) for game in active]
-        return [(game, instances) for game, instances in offered if instances]
-
-    def _begun(self, player_id: str, *, after: int) -> list[str]:
-        """Return the id of the bet that *player_id* placed *after* a number of the log; empty if several are."""
-        new = [each for each in self._sandbox.live.recent(LOOKED_THROUGH) if each.number > after]
-        bet_ids = {each.bet_id for each in new if each.player_id == player_id and each.path == "/withdraw"}
-        return list(bet_ids) if len(bet_ids) == 1 else []
 
 
 def thumbnail(game: GameInfo) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from game_operator import text
@@ -14,6 +14,9 @@ from game_operator.protocol.webhook import OPERATIONS, read_call
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.key_history import KeyHistory
+
+if TYPE_CHECKING:
+    from game_operator_testkit.sandbox.server import Sandbox
 
 #: Signatures that a correct wallet refuses.
 _WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
@@ -194,9 +197,9 @@ def why_no_reply(exchange: Exchange) -> str:
     return ""
 
 
-def unreachable_wallet(url: str, error: TransportError) -> str:
-    """Return what to say of the wallet at *url*, which gave no answer but *error*."""
-    place = urlsplit(url).netloc
+def unreachable_wallet(sandbox: "Sandbox", error: TransportError) -> str:
+    """Return what to say of the wallet, which gave no answer but *error*."""
+    place = urlsplit(sandbox.wallet_url or "").netloc
     if error.timed_out:
         return f"The wallet at {place} gave no answer within {error.elapsed_seconds:.0f} s. Look into its log."
     if isinstance(error, RequestNotSentError):

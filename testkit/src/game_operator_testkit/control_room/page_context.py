@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from jinja2 import Environment
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -24,7 +24,6 @@ from starlette.routing import Route
 
 from game_operator.codes import GameStatus
 from game_operator.models import GameInfo, GameInstance
-from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
 from game_operator.protocol.operations import AnyBet
 from game_operator.text import clean, iso_time, templates
@@ -268,14 +267,10 @@ def clock_time(at_millis: int) -> str:
     return iso_time(at_millis)[11:23]
 
 
-def checked(model: type[M], typed: Mapping[str, object], context: Any = None) -> tuple[M | None, dict[str, str]]:
-    """
-    Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name.
-
-    Any: what validators take as *context* depends on the model.
-    """
+def checked(model: type[M], typed: Mapping[str, object]) -> tuple[M | None, dict[str, str]]:
+    """Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name."""
     try:
-        return model.model_validate(typed, context=context), {}
+        return model.model_validate(typed), {}
     except ValidationError as invalid:
         return None, {"-".join(map(str, error["loc"])): error["msg"] for error in invalid.errors()}
 
@@ -301,13 +296,3 @@ def cents(text: str) -> int:
 
 Whole = Annotated[int, BeforeValidator(whole)]
 CentsTyped = Annotated[int, BeforeValidator(cents)]
-
-
-def player(text: str) -> str:
-    """Return the id of a player; raise a problem for a text that cannot be one."""
-    if what := problem_of_id(text, LONGEST_ID):
-        raise problem(f"A player id {what}.")
-    return text
-
-
-PlayerTyped = Annotated[str, AfterValidator(player)]

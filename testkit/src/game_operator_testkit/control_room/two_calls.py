@@ -2,19 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
+from difflib import unified_diff
 from typing import Final
-
-from markupsafe import escape
 
 from game_operator_testkit.control_room.call_page import MessageSide
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 #: Of each message. To compare takes as many steps as the product of both.
 _MOST_LINES: Final = 300
-#: Of HTML, so that the page does not become heavy.
-_MOST_BYTES: Final = 18 * 1024
-_MORE: Final = "… and more: see the call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +20,24 @@ class Line:
     differs: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedMessages:
-    """Two requests, or two answers: the lines of each, and how many of them differ."""
-
-    left: Sequence[Line]
-    right: Sequence[Line]
-
-    @property
-    def difference(self) -> int:
-        """How many lines differ, on the side that has more of them."""
-        return max(sum(line.differs for line in side) for side in (self.left, self.right))
-
-
-def compared(left: Exchange, right: Exchange) -> dict[str, ComparedMessages]:
-    """Return the requests and the answers of two calls, by the headings of the page."""
+def compared(left: Exchange, right: Exchange) -> dict[str, tuple[Sequence[Line], Sequence[Line]]]:
+    """Return the lines of the requests and of the answers of two calls, by the headings of the page."""
     return {
-        "Request": _compared(MessageSide.of_request(left), MessageSide.of_request(right)),
-        "Answer": _compared(MessageSide.of_answer(left), MessageSide.of_answer(right)),
+        "Request": _compared(MessageSide.of_request(left).lines, MessageSide.of_request(right).lines),
+        "Answer": _compared(MessageSide.of_answer(left).lines, MessageSide.of_answer(right).lines),
     }
 
 
-def _compared(left: MessageSide, right: MessageSide) -> ComparedMessages:
-    both = _first(left.lines), _first(right.lines)
-    same = SequenceMatcher(None, *both, autojunk=False).get_matching_blocks()
-    shared = (
-        {block.a + place for block in same for place in range(block.size)},
-        {block.b + place for block in same for place in range(block.size)},
-    )
-    return ComparedMessages(
-        *(
-            [Line(text, place not in equal) for place, text in enumerate(side)]
-            for side, equal in zip(both, shared, strict=True)
-        )
+def _compared(left: Sequence[str], right: Sequence[str]) -> tuple[Sequence[Line], Sequence[Line]]:
+    one, other = _first(left), _first(right)
+    # Without its three lines of heading; of equal messages there is nothing.
+    diff = list(unified_diff(one, other, n=len(one), lineterm=""))[3:] or [f" {line}" for line in one]
+    return (
+        [Line(line[1:], line[0] == "-") for line in diff if line[0] != "+"],
+        [Line(line[1:], line[0] == "+") for line in diff if line[0] != "-"],
     )
 
 
 def _first(lines: Sequence[str]) -> Sequence[str]:
-    """Return as many *lines* as the page has room for."""
-    room = _MOST_BYTES
-    for place, line in enumerate(lines):
-        room -= len(escape(line).encode(errors="replace"))
-        if room < 0 or place == _MOST_LINES:
-            return [*lines[:place], _MORE]
-    return lines
+    more = ["… and more: see the call"] if len(lines) > _MOST_LINES else []
+    return [*lines[:_MOST_LINES], *more]
