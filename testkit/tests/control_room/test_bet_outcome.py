@@ -113,8 +113,8 @@ UNKNOWN = "What the wallet has is not known."
         pytest.param(
             NOT_FOUND,
             [(W, "INVALID_REQUEST")],
-            "The withdraw was refused: INVALID_REQUEST. No money moved. The "
-            "body that was sent cannot be read as a withdraw: ",
+            "The withdraw was refused: INVALID_REQUEST. No money moved. A receiver that was given "
+            "instances= refuses all",
             id="a call that cannot be used",
         ),
         pytest.param(CANCELLED, [(W, 404), (R, "SYSTEM_ERROR")], UNKNOWN, id="a reply among those that are none"),

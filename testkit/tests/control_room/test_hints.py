@@ -7,14 +7,10 @@ import httpx
 import pytest
 
 from game_operator.errors import RequestNotSentError, TransportError
-from game_operator.models.webhooks import WebhookCall
-from game_operator.profile import Profile
 from game_operator_testkit import DeliveryInDoubtError
-from game_operator_testkit.control_room import outcomes
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyHistory
 from testkit.tests.control_room.support import page
 
 pytestmark = pytest.mark.outside
@@ -75,38 +71,6 @@ def test_what_an_answer_means(sandbox: Sandbox, http: httpx.Client, exchange: Ex
     assert ("problem" in html.values("class")) == (hint is not None)
     assert hint is None or hint in html.text
     assert hint is PREFIX or PREFIX not in html.text
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "said"),
-    [
-        pytest.param("/withdraw", BODY, INSTANCES, id="a call"),
-        pytest.param("/withdraw", b"not json", "as a withdraw: the body is not JSON: ", id="not JSON"),
-        pytest.param("/deposit", b"[]", "as a deposit: the body must be a JSON object, not []", id="no object"),
-        pytest.param("/player-balance", b"{}", "as a player-balance: player_id is missing", id="no player"),
-        pytest.param("/player-balance", b'{"player_id":"ann"}', INSTANCES, id="a player"),
-        pytest.param("/withdraw", BODY.replace(b":1,", b":-1,"), "must be a whole number of cents", id="an amount"),
-        pytest.param("/deposit-batch", b"not json", INSTANCES, id="a path of the profile"),
-    ],
-)
-def test_why_a_call_is_invalid(sandbox: Sandbox, http: httpx.Client, path: str, body: bytes, said: str) -> None:
-    """The body is looked at first: one that is no call says nothing of the wallet's instances."""
-    sent = replace(answered(200, REFUSED), path=path, request_body=body)
-    text = page(http, f"/live/{sandbox.live.record(sent).number}").text
-    assert said in text
-    assert (INSTANCES in text) == (said is INSTANCES)
-
-
-@pytest.mark.parametrize("with_parser", [False, True])
-def test_a_parser_of_the_users_is_not_asked(with_parser: bool) -> None:
-    """It may have effects, and nobody else knows what its bodies look like."""
-
-    def parse(_operation: str, _body: bytes) -> WebhookCall:
-        raise AssertionError
-
-    sent = replace(answered(200, REFUSED), request_body=b"not json")
-    told = outcomes.hint(sent, KeyHistory(), Profile(parse=parse) if with_parser else Profile())
-    assert (INSTANCES in told) == with_parser
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ points at 127.0.0.1 is refused by its Host header. A form of another site is ref
 and the token of our forms (``page_context.py``). No page can be framed.
 """
 
+import mimetypes
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -76,7 +77,9 @@ class ControlRoom:
         self._context = PageContext(sandbox, PAGES, service_key)
         self._pages = [page(self._context) for page in PAGES]
         routes = [Route("/status", self._status), *(route for page in self._pages for route in page.routes())]
-        self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
+        # Windows may know the suffix as plain text, which no browser runs.
+        mimetypes.add_type("text/javascript", ".js")
+        self._router = Router([Mount("/static", StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, if it asks for this machine."""
@@ -113,17 +116,6 @@ class ControlRoom:
             await response(scope, receive, send)
         except ClientDisconnect:
             return
-
-
-class _StaticFiles(StaticFiles):
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        # Asked for again each time, and sent again only when it has changed, as it does with another version.
-        response.headers["cache-control"] = "no-cache"
-        if path.endswith(".js"):
-            # Windows may know the suffix as plain text, which no browser runs.
-            response.headers["content-type"] = "text/javascript; charset=utf-8"
-        return response
 
 
 def _advice_to_another_host(request: Request, bound: str) -> str:

@@ -126,7 +126,7 @@ class BetOutcome:
         elif any(each.is_unclear for each in shown.values()):
             said.append("What the wallet has is not known.")
         failed = (each.deciding for each in shown.values() if each.calls and not each.succeeded)
-        hints = (hint(each, self._keys, self._profile) for each in failed)
+        hints = (hint(each, self._keys) for each in failed)
         return " ".join([*said, next(filter(None, hints), "")]).rstrip()
 
 

@@ -1,72 +1,35 @@
 """Faults: what goes wrong between the service and the wallet, switched on and off."""
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from game_operator.errors import GameOperatorError, TransportError
+from game_operator.errors import ConfigurationError, GameOperatorError, TransportError
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
-from game_operator_testkit.control_room.page_context import Page, checked, problem, see_other
-from game_operator_testkit.provider.faults import FAULT_PRESETS, FAULTS, Fault, FaultPlan
+from game_operator_testkit.control_room.page_context import Page, see_other
+from game_operator_testkit.provider.faults import FAULT_PRESETS, FAULTS, FaultPlan
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
 
-_PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
 _TITLES: Final = {info.name: info.title for info in FAULTS}
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-def _share(typed: str) -> float:
-    text = typed.removesuffix("%").rstrip() or "0"
-    if not _PERCENT.fullmatch(text) or (share := float(text) / 100) > 1:
-        raise problem("Write a share from 0 to 100 percent, such as 3 or 0.5.")
-    return share
-
-
-def _call_number(typed: str) -> int:
-    if typed and not _NUMBER.fullmatch(typed):
-        raise problem("Write which of the next calls, such as 1 for the next one.")
-    if typed and not int(typed):
-        raise problem("Calls are counted from 1, the next one; leave it empty to wait for none.")
-    return int(typed or 0)
-
-
-def _preset(typed: str) -> str:
-    if typed not in RETRY_PRESETS:
-        raise problem(f"Choose one of {', '.join(RETRY_PRESETS)}.")
-    return typed
-
-
-class FaultForm(BaseModel):
+def read_plan(form: Mapping[str, str]) -> FaultPlan:
     """
-    The form that switches faults on.
+    Return the faults that the form switches on.
 
-    Attributes:
-        rate: How often each fault occurs, as a share of 1; 0 is off.
-        call: The number of the call that each fault waits for; 0 waits for none.
-        retries: The name of a preset.
+    Raises:
+        ConfigurationError: A field cannot be read.
     """
-
-    rate: dict[Fault, Annotated[float, BeforeValidator(_share)]]
-    call: dict[Fault, Annotated[int, BeforeValidator(_call_number)]]
-    retries: Annotated[str, AfterValidator(_preset)]
-
-    def plan(self) -> FaultPlan:
-        """Return the faults that are on."""
-        return FaultPlan(
-            rates={fault: rate for fault, rate in self.rate.items() if rate},
-            nth={fault: number for fault, number in self.call.items() if number},
-        )
-
-
-def read_fault_form(form: Mapping[str, str]) -> tuple[FaultForm | None, dict[str, str]]:
-    """Return the form, or None and a sentence for each wrong field, by ``rate-`` or ``call-`` and the fault's name."""
-    parts = {part: {info.name: form.get(f"{part}-{info.name}", "") for info in FAULTS} for part in ("rate", "call")}
-    return checked(FaultForm, {**parts, "retries": form.get("retries", "")})
+    rates = {info.name: form.get(f"rate-{info.name}", "").removesuffix("%").rstrip() for info in FAULTS}
+    calls = {info.name: form.get(f"call-{info.name}", "") for info in FAULTS}
+    parts = [f"{name}={share}%" for name, share in rates.items() if share]
+    parts += [f"{name}@{number}" for name, number in calls.items() if number]
+    plan = FaultPlan.parse(",".join(parts) or "none")
+    return replace(plan, rates={fault: rate for fault, rate in plan.rates.items() if rate})
 
 
 def percent(rate: float) -> str:
@@ -88,11 +51,14 @@ class FaultsPage(Page):
     async def set(self, request: Request) -> Response:
         """Switch on what the form asks for, and nothing else."""
         fields = await self._context.form(request)
-        form, problems = read_fault_form(fields)
-        if form is None:
-            return self._page(request, 422, typed=fields, problems=problems)
-        self._sandbox.service.retries = form.retries
-        return self._changed(form.plan())
+        if fields.get("retries") not in RETRY_PRESETS:
+            raise HTTPException(400, "There is no such preset of repeats, and nothing was changed.")
+        try:
+            plan = read_plan(fields)
+        except ConfigurationError as unreadable:
+            return self._page(request, 422, typed=fields, problem=str(unreadable))
+        self._sandbox.service.retries = fields["retries"]
+        return self._changed(plan)
 
     async def preset(self, request: Request) -> Response:
         """Switch on the faults of a preset, and nothing else; ``none`` and ``all`` are presets too."""
@@ -119,7 +85,7 @@ class FaultsPage(Page):
         return see_other(f"{self.PATH}?saved")
 
     def _page(self, request: Request, status: int = 200, **more: Any) -> Response:  # Any: values of the template.
-        values = {"typed": None, "problems": {}, "released": None, "calls": ()} | more
+        values = {"typed": None, "problem": "", "released": None, "calls": ()} | more
         return self._context.page(
             request,
             "faults.html",

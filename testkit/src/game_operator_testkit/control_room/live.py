@@ -77,9 +77,9 @@ class LivePage(Page):
             Route(f"{self.PATH}/export", self.export),
             Route(f"{self.PATH}/clear", self.clear),
             Route(f"{self.PATH}/compare", self.compare),
-            Route(f"{self.PATH}/{{number}}", self.one),
-            *(Route(f"{self.PATH}/{{number}}/{part}", self.body) for part in ("request", "answer")),
-            Route(f"{self.PATH}/{{number}}/again", self.again, methods=["POST"]),
+            Route(f"{self.PATH}/{{number:int}}", self.one),
+            *(Route(f"{self.PATH}/{{number:int}}/{part}", self.body) for part in ("request", "answer")),
+            Route(f"{self.PATH}/{{number:int}}/again", self.again, methods=["POST"]),
         ]
 
     async def show(self, request: Request) -> Response:
@@ -184,8 +184,7 @@ class LivePage(Page):
         return self._context.page(request, "exchange.html", status=status, problem=problem, **values)
 
     def _asked_for(self, request: Request) -> Exchange:
-        text: str = request.path_params["number"]
-        exchange = self._sandbox.live.exchange(int(text)) if _NUMBER.fullmatch(text) else None
+        exchange = self._sandbox.live.exchange(request.path_params["number"])
         if exchange is None:
             raise HTTPException(
                 404, "There is no such call in the log, or no longer: it keeps the newest 1,000, of long ones fewer."

@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 from game_operator import text
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RequestNotSentError, TransportError
-from game_operator.profile import Profile
-from game_operator.protocol.webhook import OPERATIONS, read_call
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.key_history import KeyHistory
@@ -149,12 +147,8 @@ def _unknown_key(keys: KeyHistory, at_millis: int) -> str:
     )
 
 
-def hint(exchange: Exchange, keys: KeyHistory, profile: Profile) -> str:
-    """
-    Return why *exchange*'s answer may be so, and what to do, in a sentence or two; "" if it speaks for itself.
-
-    *keys* are those that the service signed with, and *profile* is what it assumes.
-    """
+def hint(exchange: Exchange, keys: KeyHistory) -> str:
+    """Return why *exchange*'s answer may be so, and what to do, in a sentence or two; "" if it speaks for itself."""
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
     if exchange.code == WebhookErrorCode.INVALID_SIGNATURE and exchange.signature == "valid":
@@ -163,20 +157,7 @@ def hint(exchange: Exchange, keys: KeyHistory, profile: Profile) -> str:
     # Our receiver replies to calls at unknown addresses, too.
     if exchange.code is None or (is_refused and exchange.status in _NOT_THERE):
         return why_no_reply(exchange)
-    return (_why_unusable(exchange, profile) or _OTHER_INSTANCES) if is_refused else ""
-
-
-def _why_unusable(exchange: Exchange, profile: Profile) -> str:
-    """Return why the body that was sent is not a call; "" if it is one, or nobody here can read it."""
-    operation = OPERATIONS.get(exchange.path)
-    # A parser of the user's may have effects.
-    if operation is None or profile.parse is not None:
-        return ""
-    try:
-        read_call(operation, exchange.request_body, profile)
-    except MalformedCallError as malformed:
-        return f"The body that was sent cannot be read as a {operation}: {malformed}."
-    return ""
+    return _OTHER_INSTANCES if is_refused else ""
 
 
 def why_no_reply(exchange: Exchange) -> str:
