@@ -3,7 +3,7 @@
 import pytest
 
 from game_operator.codes import GRANT_MESSAGES, BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
-from game_operator_testkit.control_room.outcomes import _REASONS
+from game_operator_testkit.control_room.outcomes import _MEANINGS
 from game_operator_testkit.sandbox.storm.report import _REMEDIES
 from tests.support.documents import ROOT
 
@@ -133,7 +133,7 @@ NOT_OF_A_WITHDRAW = {
 }
 
 
-def test_people_read_why_a_withdraw_was_refused() -> None:
-    """The control room has words for each code, and a storm a remedy unless none can be given."""
-    assert set(_REASONS) == set(WebhookErrorCode) - NOT_OF_A_WITHDRAW
-    assert set(_REMEDIES) == set(_REASONS) - {"BET_ROLLED_BACK"}
+def test_people_read_what_a_code_means() -> None:
+    """The control room has words for each, and a storm a remedy for a refused withdraw unless none can be given."""
+    assert set(_MEANINGS) == set(WebhookErrorCode)
+    assert set(_REMEDIES) == set(WebhookErrorCode) - NOT_OF_A_WITHDRAW - {"BET_ROLLED_BACK"}
