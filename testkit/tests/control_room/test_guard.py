@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import OperatorClient
 from game_operator_testkit.control_room import ControlRoom
-from game_operator_testkit.control_room.page_context import MAX_FORM_BYTES
+from game_operator_testkit.control_room.forms import MAX_FORM_BYTES
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import PATHS, form_token, page, play, post
 from tests.support.servers import reply_to

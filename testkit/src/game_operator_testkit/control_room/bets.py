@@ -16,8 +16,9 @@ from starlette.responses import Response
 
 from game_operator.models import ClosedBet, OpenBet
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY
+from game_operator_testkit.control_room.forms import WHOLE_NUMBER, CentsTyped, checked, problem
 from game_operator_testkit.control_room.outcomes import row
-from game_operator_testkit.control_room.page_context import WHOLE_NUMBER, CentsTyped, Page, checked, problem, see_other
+from game_operator_testkit.control_room.page_context import Page, see_other
 from game_operator_testkit.sandbox.service.world import RETENTION_MILLIS
 
 if TYPE_CHECKING:

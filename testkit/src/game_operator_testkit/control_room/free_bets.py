@@ -11,7 +11,8 @@ from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator_testkit.control_room.page_context import CentsTyped, Page, Whole, checked, problem, see_other, whole
+from game_operator_testkit.control_room.forms import CentsTyped, Whole, checked, problem, whole
+from game_operator_testkit.control_room.page_context import Page, see_other
 
 _SHOWN: Final = 200
 #: What a duration may be given in, in milliseconds.

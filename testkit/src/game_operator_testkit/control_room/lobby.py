@@ -16,16 +16,9 @@ from game_operator.codes import Genre
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo
 from game_operator_testkit.control_room.bets import leave_open
+from game_operator_testkit.control_room.forms import CentsTyped, cents, checked, problem
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
-from game_operator_testkit.control_room.page_context import (
-    CentsTyped,
-    Page,
-    cents,
-    checked,
-    environment,
-    problem,
-    see_other,
-)
+from game_operator_testkit.control_room.page_context import Page, environment, see_other
 
 #: Players whom the form suggests.
 _OFFERED: Final = 50

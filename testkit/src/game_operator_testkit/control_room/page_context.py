@@ -1,34 +1,27 @@
-"""What every page works with: the sandbox, the templates, forms, and how values are written."""
+"""What every page works with: the sandbox, the templates, and how values are written."""
 
 import asyncio
-import re
 import secrets
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from hmac import compare_digest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
-from urllib.parse import parse_qsl
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from jinja2 import Environment
-from pydantic import BaseModel, BeforeValidator, ValidationError
-from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
 from game_operator.models import GameInfo, GameInstance
-from game_operator.money import cents_from_amount
 from game_operator.protocol.operations import AnyBet
 from game_operator.text import clean, iso_time, templates
 from game_operator_testkit.control_room.amounts import money_in, units_in
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
+from game_operator_testkit.control_room.forms import TOKEN_FIELD, read_form
 from game_operator_testkit.control_room.outcomes import folded
 from game_operator_testkit.control_room.status import ago, status_of
 from game_operator_testkit.control_room.wrong_balances import first_mistake
@@ -40,25 +33,12 @@ if TYPE_CHECKING:
     from game_operator_testkit.sandbox.server import Sandbox
 
 T = TypeVar("T")
-M = TypeVar("M", bound=BaseModel)
 
 #: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
 _MOST_CALLING: Final = 8
 _MOST_PLAYED: Final = 200
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
-
-#: More than any of our forms can hold.
-MAX_FORM_BYTES: Final = 64 * 1024
-#: The field that shows that a form is ours.
-TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name, not the token
-
-_FORM_TYPE: Final = "application/x-www-form-urlencoded"
-_MAX_FIELDS: Final = 500
-#: Numbers below zero are read too, because the rules of the protocol refuse them with a code.
-WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-#: Currency units, never through a float.
-_AMOUNT: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,2})?", re.ASCII)
 
 
 class PageContext:
@@ -159,31 +139,8 @@ class PageContext:
             return await run_in_threadpool(work, *args, **named)
 
     async def form(self, request: Request) -> dict[str, str]:
-        """
-        Return the fields of a form, ids as they were typed, and all else without blanks around it.
-
-        Where a name repeats, the last one counts.
-
-        Raises:
-            HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
-                read, 403 for a form without our token.
-        """
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
-            raise HTTPException(415, f"Forms are read as {_FORM_TYPE}, and this was something else.")
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                raise HTTPException(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
-        try:
-            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
-        except ValueError as bad:
-            raise HTTPException(400, "The form could not be read: it is not UTF-8, or has too many fields.") from bad
-        if not compare_digest(fields.pop(TOKEN_FIELD, "").encode(), self._token.encode()):
-            raise HTTPException(
-                403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
-            )
-        return {name: text if name.endswith("_id") else text.strip() for name, text in fields.items()}
+        """Return the fields of a form of ours, as ``read_form`` does."""
+        return await read_form(request, self._token)
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """
@@ -265,34 +222,3 @@ def clipped(text: str, most: int) -> str:
 def clock_time(at_millis: int) -> str:
     """Return the time of the day in UTC, to the millisecond: ``14:03:59.120``."""
     return iso_time(at_millis)[11:23]
-
-
-def checked(model: type[M], typed: Mapping[str, object]) -> tuple[M | None, dict[str, str]]:
-    """Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name."""
-    try:
-        return model.model_validate(typed), {}
-    except ValidationError as invalid:
-        return None, {"-".join(map(str, error["loc"])): error["msg"] for error in invalid.errors()}
-
-
-def problem(sentence: str) -> PydanticCustomError:
-    """Return an error whose message is *sentence*, to be raised by a validator."""
-    return PydanticCustomError("form", "{sentence}", {"sentence": sentence})
-
-
-def whole(text: str) -> int:
-    """Return a whole number; raise a problem for any other text."""
-    if not WHOLE_NUMBER.fullmatch(text):
-        raise problem("Write a whole number, such as 5.")
-    return int(text)
-
-
-def cents(text: str) -> int:
-    """Return an amount in currency units as cents; raise a problem for any other text."""
-    if not _AMOUNT.fullmatch(text):
-        raise problem("Write an amount in currency units with at most two decimals, such as 5 or 2.50.")
-    return cents_from_amount(Decimal(text))
-
-
-Whole = Annotated[int, BeforeValidator(whole)]
-CentsTyped = Annotated[int, BeforeValidator(cents)]
