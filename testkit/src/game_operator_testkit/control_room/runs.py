@@ -135,12 +135,10 @@ class RunsPage(Page):
                 made.append("--moves-money")
             return made
 
-        def believe() -> None:
-            # The run has moved their money, and is not in Live.
-            for player_id in _players(form):
-                sandbox.service.balances.accept(player_id)
-
-        self._run = RunProcess(form["kind"], arguments, believe)
+        self._run = RunProcess(form["kind"], arguments)
+        # The run moves their money and is not in Live, so the next balance after it is believed.
+        for player_id in _players(form):
+            sandbox.service.balances.accept(player_id)
         if earlier is not None:
             earlier.end()
 
