@@ -10,7 +10,7 @@ from game_operator.protocol.operations import AnyBet
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.page_context import environment
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyHistory
+from game_operator_testkit.sandbox.service.key_history import KeyPeriod
 from testkit.tests.control_room.support import Html
 
 PLACED = {
@@ -36,7 +36,7 @@ def calls(*told: tuple[str, object] | tuple[str, object, str]) -> list[Exchange]
 
 
 def outcome(bet: AnyBet, *told: tuple[str, object] | tuple[str, object, str]) -> BetOutcome:
-    return BetOutcome(bet, calls(*told), Profile(), KeyHistory())
+    return BetOutcome(bet, calls(*told), Profile(), KeyPeriod(None))
 
 
 def call(number: int, path: str, answer: object, fault: str = "") -> Exchange:
@@ -217,7 +217,7 @@ def test_a_refused_deposit_is_early_or_final_as_the_profile_says(
     """BET_NOT_FOUND asks for the deposit again only where it is the profile's early_deposit_code."""
     profile = Profile(early_deposit_code=early_code)
     told = calls((W, "SUCCESS"), (D, "BET_NOT_FOUND"))
-    assert end in BetOutcome(WON, told, profile, KeyHistory()).answers
+    assert end in BetOutcome(WON, told, profile, KeyPeriod(None)).answers
 
 
 @pytest.mark.parametrize(
@@ -263,3 +263,11 @@ def test_what_the_service_holds(bet: AnyBet, currency: str, said: str) -> None:
     """Whatever the wallet has."""
     template = environment().get_template("_bets.html").make_module({"currencies": {PLACED["instance_id"]: currency}})
     assert Html(template.ended(bet)).text == said  # type: ignore[attr-defined]  # a macro
+
+
+def test_a_player_cannot_turn_the_sentence_around() -> None:
+    """The id is isolated, and what hides in it is shown."""
+    template = environment().get_template("_bets.html").make_module({"currencies": {}})
+    bet = OpenBet.model_validate(PLACED | {"player_id": "a\u202e<b"})
+    html = template.ended(bet)  # type: ignore[attr-defined]  # a macro
+    assert html.strip() == "<bdi>a\\u202e&lt;b</bdi>’s bet of 5.00 is open."

@@ -70,7 +70,7 @@ class KeysPage(Page):
             return await self.show(request, _NONE_PREPARED)
         try:
             asked = await self._context.call_wallet(self._sandbox.ask_with_next_key, player_id)
-            self._check = pem, asked, hint(asked, self._sandbox.service.key_history)
+            self._check = pem, asked, hint(asked, self._sandbox.service.key_history.now)
         except TransportError as unreachable:
             self._check = pem, None, unreachable_wallet(self._sandbox, unreachable)
         except ConfigurationError as failed:

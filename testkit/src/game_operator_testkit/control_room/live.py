@@ -104,6 +104,7 @@ class LivePage(Page):
             alerts=[(answer, tone, said.format(n, "" if n == 1 else "s")) for answer, n, tone, said in counted],
             rows=rest[:_ON_A_PAGE],
             wrong=wrong,
+            key_refused=KEY_REFUSED,
             counted=_counted(len(found), len(rows)),
             before=before,
             older=rest[_ON_A_PAGE - 1].exchange.number if len(rest) > _ON_A_PAGE else 0,

@@ -123,7 +123,7 @@ class PageContext:
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
         service = self.sandbox.service
-        return BetOutcome(bet, calls, service.profile, service.key_history, first_mistake(self.sandbox, calls))
+        return BetOutcome(bet, calls, service.profile, service.key_history.now, first_mistake(self.sandbox, calls))
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
