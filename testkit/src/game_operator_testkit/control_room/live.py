@@ -231,7 +231,7 @@ class LivePage(Page):
         """Return an event that carries *new* rows, and how many calls the list has now."""
         kept = self._sandbox.live.since(asked.after_number)
         html = self._context.fragment(
-            "_rows.html",
+            "rows.html",
             rows=new,
             on_live=True,
             fresh=True,
