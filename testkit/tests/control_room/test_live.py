@@ -115,7 +115,7 @@ def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> N
     second = recorded(sandbox, direction="api", method="GET", path="/api/v0.2/fetch-games", signature="valid")
     html = page(http, "/live")
     assert numbers(html.source)[:2] == [second.number, first.number]
-    assert "to the wallet POST /deposit reply-lost delivery 2 – – 1.00 valid SUCCESS reply lost 1.23 s" in html.text
+    assert "to the wallet POST /deposit reply-lost – – 1.00 valid SUCCESS reply lost 1.23 s" in html.text
     assert "to the API GET /fetch-games – – – valid 200 0.00 ms" in html.text
     assert '<time datetime="2025-11-21T11:00:00.120Z">11:00:00.120</time>' in html.source
 

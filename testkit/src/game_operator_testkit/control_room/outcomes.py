@@ -76,11 +76,6 @@ class ExchangeRow:
         is_ours = self.exchange.direction == "webhook" and self.exchange.signature == "valid"
         return is_ours and self.exchange.code == WebhookErrorCode.INVALID_SIGNATURE
 
-    @property
-    def remark(self) -> str:
-        """The note without what a list shows of the call anyway: its loss."""
-        return "; ".join(part for part in self.exchange.note.split("; ") if part != self.loss)
-
 
 def row(exchange: Exchange) -> ExchangeRow:
     """Return *exchange* as a line of the list."""
