@@ -121,8 +121,8 @@ def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
     [
         pytest.param(
             RequestNotSentError("127.0.0.1:9 cannot be reached: connection refused"),
-            "Nobody answers at 127.0.0.1:9, so the call was not sent. Is the wallet running? "
-            "(127.0.0.1:9 cannot be reached: connection refused)",
+            "Nobody answers at 127.0.0.1:9, so the call was not sent (127.0.0.1:9 cannot be reached: connection "
+            "refused). Is the wallet running?",
             id="not sent",
         ),
         pytest.param(

@@ -253,7 +253,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         unreachable = play(http, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 502)
     assert "The sandbox knows no wallet." in unset.text
-    assert "Nobody answers at 127.0.0.1:9, so the call was not sent. Is the wallet running? (" in unreachable.text
+    assert "Nobody answers at 127.0.0.1:9, so the call was not sent (" in unreachable.text
     assert 'value="3.25"' in unreachable.text
     assert "What was called is in Live." in Html(unreachable.text).text
 

@@ -179,5 +179,5 @@ def unreachable_wallet(sandbox: "Sandbox", error: TransportError) -> str:
     if error.timed_out:
         return f"The wallet at {place} gave no answer within {error.elapsed_seconds:.0f} s. Look into its log."
     if isinstance(error, RequestNotSentError):
-        return f"Nobody answers at {place}, so the call was not sent. Is the wallet running? ({error.reason})"
+        return f"Nobody answers at {place}, so the call was not sent ({error.reason}). Is the wallet running?"
     return f"The wallet cannot be reached. {error}"
