@@ -15,6 +15,7 @@ from game_operator.errors import (
     GameOperatorError,
     LedgerUnavailableError,
     RequestNotSentError,
+    TransportError,
 )
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.profile import Profile
@@ -453,6 +454,43 @@ def test_a_wallet_that_is_not_there_is_told_at_once(private_key: RSAPrivateKey) 
 # --- a wallet that is gone, or its books ------------------------------------------------------------------------------
 
 
+class _Leaves(InProcess):
+    """A wallet that cannot be reached any more from its 300th post on: it may have carried that out."""
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        answers = await super().post(post)
+        if post.serial >= 300:
+            raise TransportError("The wallet has gone", attempts=1, elapsed_seconds=0.0)
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("wallet", "subject"),
+    [pytest.param(PaysRepeatsTwice, "player", id="balances"), pytest.param(NoTombstone, "bet", id="answers")],
+)
+@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("seed", [7, 8])
+@pytest.mark.drawn(2)
+def test_a_wallet_that_is_wrong_and_then_gone(
+    wallet: type[RightWallet], subject: str, concurrency: int, seed: int
+) -> None:
+    """What the answers show by then is reported, with a trace; calls in doubt show nothing, as with a right wallet."""
+    settings: dict[str, Any] = {"seed": seed, "bets": 300, "faults": "duplicate=0.3,early-rollback=0.5"}
+    wrong, right = (_Leaves(opening=head_of(**settings).opening, handler=each) for each in (wallet, RightWallet))
+    report, _ = storm(courier=wrong, concurrency=concurrency, **settings)
+    assert not report.passed
+    assert report.broken_off.startswith("The wallet has gone")
+    assert {one.subject.partition(" ")[0] for one in report.differences} == {subject}
+    owners = _owners(report.head)
+    assert {owners.get(one, one) for one in subjects(report)} <= {owners[bet] for bet in slips_of(wrong)}
+    assert all(one.history for one in report.differences)
+    assert 1 <= report.in_doubt <= concurrency
+    assert len(report.trace) == 1 + len(wrong.posts)
+    assert any("What became of them is in doubt." in line for line in report.remarks)
+    with pytest.raises(TransportError, match="The wallet has gone"):
+        storm(courier=right, concurrency=concurrency, **settings)
+
+
 class _CloseNot(MemoryBooks):
     """Books that cannot be read any more when all has been played."""
 
@@ -466,10 +504,17 @@ class _CloseNot(MemoryBooks):
 
 @pytest.mark.parametrize("gone", [RequestNotSentError("It is gone"), LedgerUnavailableError("It is gone")], ids=repr)
 def test_books_that_are_gone_at_the_end(gone: GameOperatorError) -> None:
-    """Nothing can be audited."""
-    courier = wallet_in_process(head_of())
+    """What the answers showed is reported; of a right wallet, that its books are gone."""
+    faults = "duplicate=0.3"
+    wrong, right = (wallet_in_process(head_of(), wallet) for wallet in (PaysRepeatsTwice, RightWallet))
+    report, _ = storm(courier=wrong, books=_CloseNot(wrong, gone), faults=faults)
+    assert not report.passed
+    assert report.broken_off.startswith("It is gone")
+    assert (report.bets, report.in_doubt) == (200, 0)
+    assert report.differences[0].history
+    assert report.trace
     with pytest.raises(type(gone), match="It is gone"):
-        storm(courier=courier, books=_CloseNot(courier, gone))
+        storm(courier=right, books=_CloseNot(right, gone), faults=faults)
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def storm(
 
     written = _written(place, report.trace)
     is_complete = html is None or _is_page_written(html, report)
-    if serve is None:
+    if serve is None or report.broken_off:
         show_report(report, written)
     else:
         with _served(serve, played, wallet, service_key) as environment:

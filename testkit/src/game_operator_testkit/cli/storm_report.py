@@ -59,7 +59,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
     from game_operator_testkit.sandbox.storm.report import PERCENTILES
 
     plain = ("passed", "headline", "bets", "claims", "states", "refusals", "faults", "least_of_each", "too_seldom")
-    return {name: getattr(report, name) for name in plain} | {
+    return {name: getattr(report, name) for name in (*plain, "broken_off", "in_doubt")} | {
         "seed": report.head.seed,
         "calls": report.posts,
         "seconds": round(report.seconds, 3),

@@ -145,6 +145,11 @@ class Dealer:
             elif pending.extra is None:
                 self._follow(pending, answered)
 
+    @property
+    def in_doubt(self) -> int:
+        """How many calls were sent and not answered definitely: each may have moved money or not."""
+        return len(self._unanswered)
+
     def abandon(self) -> None:
         """Give up what was sent and not answered definitely, because nobody can carry it any more."""
         for pending in tuple(self._unanswered):

@@ -100,6 +100,18 @@ def audit(
     return found
 
 
+def audit_answers(dealt: Iterable[Dealt], wrong: Mapping[str, PlayerBalance]) -> list[Difference]:
+    """
+    Return what the answers alone show, of a storm that ended before its books could be read.
+
+    A call without a definite answer shows nothing: it may have moved money or not.
+    """
+    found = list(_of_answers(dealt))
+    for player_id, balance in wrong.items():
+        found += _PlayerAudit(player_id, 0, (), balance).wrong_on_the_way()
+    return found
+
+
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
     for each in dealt:
         genuine = (sent.answer for sent in each.history if sent.post.is_genuine)
@@ -187,7 +199,7 @@ class _PlayerAudit:
         if now == at_wallet or (now == due and closing.bets is None):
             if now == at_wallet and closing.bets is None:
                 yield from (self._by_balance(each, fate) for each, fate in lasting)
-            yield from self._wrong_on_the_way()
+            yield from self.wrong_on_the_way()
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
@@ -204,7 +216,7 @@ class _PlayerAudit:
         wallet = f"by the balance of player {self.player_id} the wallet has it {fate.state}"
         return _of_bet(each, wallet, fate, tuple(each.history_in_words()), fate.cents - each.fates()[0].cents)
 
-    def _wrong_on_the_way(self) -> Iterator[Difference]:
+    def wrong_on_the_way(self) -> Iterator[Difference]:
         """Yield the first wrong balance that the wallet reported, if it reported one."""
         wrong = None if self.wrong is None else self.wrong.first_wrong
         if wrong is not None:

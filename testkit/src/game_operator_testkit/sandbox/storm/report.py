@@ -41,6 +41,8 @@ class StormReport:
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         lasting: The same where a lasting fault occurred, until somebody reconciles wallet and service.
+        broken_off: Why it ended before the audit of the books, with what the answers show; "" if it did not.
+        in_doubt: How many calls had no definite answer then.
         trace: The lines of the trace, if service and wallet do not agree.
     """
 
@@ -57,6 +59,8 @@ class StormReport:
     differences: tuple[Difference, ...]
     trace: tuple[str, ...] = field(default=(), repr=False)
     lasting: tuple[Difference, ...] = ()
+    broken_off: str = ""
+    in_doubt: int = 0
 
     @property
     def left_open(self) -> tuple[Difference, ...]:
@@ -108,6 +112,9 @@ class StormReport:
     def headline(self) -> str:
         """What came of it, in one sentence."""
         bets = counted(self.bets, "bet")
+        if self.broken_off:
+            found = counted(len(self.differences), "difference")
+            return f"The storm broke off. The answers until then show {found} in {bets}."
         if self.all_refused:
             return f"The wallet refused every bet, so nothing was tried: {counts(self.refusals)}."
         if self.differences:
@@ -124,7 +131,13 @@ class StormReport:
         # A storm makes no invalid call, so that one refusal of this kind is enough.
         shown = self.refusals if self.all_refused else self.refusals.keys() & {WebhookErrorCode.INVALID_REQUEST}
         found = [_REMEDIES[code] for code in shown if code in _REMEDIES]
-        if self.too_seldom and not self.all_refused:
+        if self.broken_off:
+            found.append(self.broken_off)
+            found.append(
+                f"{counted(self.in_doubt, 'call')} had no definite answer. What became of them is in doubt. The last "
+                "balances and the bets in the ledger were not compared."
+            )
+        elif self.too_seldom and not self.all_refused:
             found.append(
                 f"Not tried enough: {counts(self.too_seldom)}. {bets} need {counted(self.least_of_each, 'occurrence')} "
                 "of each fault. Play more --bets, or pass a lower @N."

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Answer, Post, answers_to
@@ -28,7 +28,7 @@ from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
 from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, run_id_of
 from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers, record_bet
 from game_operator_testkit.sandbox.service.seed import catalogue
-from game_operator_testkit.sandbox.storm.audit import Difference, audit
+from game_operator_testkit.sandbox.storm.audit import Difference, audit, audit_answers
 from game_operator_testkit.sandbox.storm.players import Books, check_players, check_wallet
 from game_operator_testkit.sandbox.storm.report import StormReport
 from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline, TraceHead
@@ -99,9 +99,11 @@ class Storm:
         """
         Play and audit; *on_progress* is called now and then.
 
+        If the wallet goes away, or its books, the report has what the answers until then show to be wrong.
+
         Raises:
-            TransportError: The wallet cannot be reached, or gives no definite answer any more.
-            LedgerError: The books cannot be read at the end.
+            TransportError: The wallet cannot be reached, or gives no definite answer any more, and no answer was wrong.
+            LedgerError: The books cannot be read at the end, and no answer was wrong.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
         balances = BalanceBoard(kept_points=_KEPT_POINTS)
@@ -112,11 +114,14 @@ class Storm:
             # It would believe any first balance.
             balances.reported(player_id, cents)
         began = time.perf_counter()
-        asyncio.run(self._carry(dealer, on_progress))
-        seconds = time.perf_counter() - began
-        if any(each.lost for each in dealer.dealt):
-            time.sleep(_SETTLING_SECONDS)
-        closing = self.books.close(opening)
+        try:
+            asyncio.run(self._carry(dealer, on_progress))
+            seconds = time.perf_counter() - began
+            if any(each.lost for each in dealer.dealt):
+                time.sleep(_SETTLING_SECONDS)
+            closing = self.books.close(opening)
+        except (TransportError, LedgerError) as gone:
+            return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
         self._ended = dealer, opening, _wrong(balances)
         return self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
 
@@ -217,6 +222,15 @@ class Storm:
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
         return self.timeline.trace(self.head)
+
+    def _broken_off(
+        self, dealer: Dealer, seconds: float, balances: BalanceBoard, gone: GameOperatorError
+    ) -> StormReport:
+        """Return what the answers show to be wrong; raise *gone* if they show nothing."""
+        found = audit_answers(dealer.dealt, _wrong(balances))
+        if not found:
+            raise gone
+        return replace(self._report(dealer, seconds, found), broken_off=str(gone), in_doubt=dealer.in_doubt)
 
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
