@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import OperatorClient
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
@@ -40,8 +39,7 @@ from tests.support.wallet_process import WalletProcess
 
 Figures = Callable[[str, object], None]
 _PATIENCE_SECONDS = 280
-_OF_WEBHOOKS = {str(fault.name) for fault in FAULTS if fault.side == "webhook"}
-_LASTING = {str(fault.name) for fault in FAULTS if fault.is_lasting}
+_OF_STORMS = {str(fault.name) for fault in FAULTS if fault.side == "webhook" and not fault.is_lasting}
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ def _agreed(wallet: WalletProcess, key: Path, database: str, *, bets: int, playe
     report = told.document
     assert (report["passed"], report["bets"], report["seed"]) == (True, bets, 9)
     assert report["differences"] == []
-    assert report["faults"].keys() == _OF_WEBHOOKS - _LASTING
+    assert report["faults"].keys() == _OF_STORMS
     assert sum(report["states"].values()) == report["bets"] + report["claims"]
     assert report["trace"] is None
     with closing(SqlLedger(database)) as ledger:
@@ -326,65 +324,6 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
 
 
 @pytest.mark.outside
-def test_what_lasting_faults_left_is_reported(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """How many bets are open, and what is owed, for people and programs; the storm passes."""
-    faults = "settlement-lost=0.2,settlement-held=0.1,other-won=0.2"
-    with served(own_folder, private_key) as (url, app):
-        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--faults", faults)
-        told, read = run("storm", *options), run("storm", *options, "--json")
-    assert (told.code, read.code) == (0, 0)
-    found = re.search(
-        r"^Left open: (\d+) bets?, ([\d.]+) owed to players, as requested by (.*)\.$", told.out, re.MULTILINE
-    )
-    assert found
-    assert "settlement-lost" in found[3]
-    assert re.search(
-        r"^\d+ bets? with another win at the service than was paid, as requested\.$", told.out, re.MULTILINE
-    )
-    assert told.out.endswith(" claim, except for the expected differences.\n")
-    document = read.document
-    assert (document["passed"], document["differences"]) == (True, [])
-    lasting = document["lasting_differences"]
-    left_open = [each for each in lasting if each["fault"] != "other-won"]
-    owed_cents = -sum(each["gap_cents"] for each in left_open)
-    # The same seed: the same bets have faults in both storms.
-    assert document["left_open"] == {"bets": len(left_open), "owed_cents": owed_cents}
-    assert (int(found[1]), Decimal(found[2]) * 100) == (len(left_open), owed_cents)
-    assert {"settlement-lost", "other-won"} <= {each["fault"] for each in lasting}
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-@pytest.mark.drawn(1)
-def test_bets_can_be_looked_up_after_the_report(
-    sign: signal.Signals, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """With --serve: a client made of the printed settings finds each open bet closed; a signal ends it, with code 0."""
-    with served(own_folder, private_key) as (url, app), closing(SqlLedger(app.database)) as ledger:
-        process = started(
-            *("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json"),
-            *("--faults", "settlement-lost=0.3", "--serve", own_folder / "keys"),
-        )
-        assert process.stdout is not None
-        document = json.loads(process.stdout.readline())
-        assert document["left_open"]["bets"] > 3
-        settings = document["environment"]
-        key = Path(settings["GAME_OPERATOR_PRIVATE_KEY_FILE"])
-        base_url, operator_id = settings["GAME_OPERATOR_BASE_URL"], settings["GAME_OPERATOR_ID"]
-        with OperatorClient(base_url, operator_id, key, trust_env=False) as client:
-            for each in document["lasting_differences"]:
-                bet_id = each["subject"].removeprefix("bet ")
-                kept, found = ledger.bet(bet_id), client.fetch_bet(bet_id)
-                assert kept is not None
-                assert (kept.state, found.status in {"CLOSED", "ROLLED_BACK"}) == ("OPEN", True)
-        process.send_signal(sign)
-        assert ended(process).code == 0
-    assert mode_of(own_folder / "keys" / "operator.pem") == 0o600
-
-
-@pytest.mark.outside
 def test_everything_refused_is_no_pass(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
@@ -584,7 +523,7 @@ USAGE = [
     pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
     pytest.param({"--trace": "."}, "--trace '.' is not a file", id="a folder in the trace's place"),
     pytest.param({"--html": "no/page"}, "--html: there is no folder 'no'. Make it first.", id="no folder for the page"),
-    pytest.param({"--retries": "none"}, "settlement-lost", id="retries that end"),
+    pytest.param({"--retries": "none"}, "Pass --retries cancel", id="retries that end"),
     pytest.param({"--retries": "often"}, "The retries 'often' are unknown", id="no such retries"),
     pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
     pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
@@ -948,7 +887,7 @@ _PAGE = (ROOT / "docs" / "how-to" / "storm.md").read_text(encoding="utf-8")
 def test_the_page_names_all_there_is(run: Run) -> None:
     """Its tables have each fault, each way to repeat and each option, and no other."""
     tables = dict(re.findall(r"^\| `(?!-)([a-z-]+)` \| (.*) \|$", _PAGE, re.MULTILINE))
-    assert tables.keys() == _OF_WEBHOOKS | RETRY_PRESETS.keys() - {"none"}
+    assert tables.keys() == _OF_STORMS | RETRY_PRESETS.keys() - {"none"}
     options = _PAGE.partition("## Options")[2].partition("##")[0]
     helped = set(re.findall(r"--[a-z][a-z-]+", run("storm", "--help").out)) - {"--help"}
     assert set(re.findall(r"`(--[a-z-]+)", options)) == helped
@@ -1000,18 +939,27 @@ def _without_run_ids(text: str) -> str:
 # --- what must not be lost --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["api-500", "api-429@3", "reset,api-inactive=1%"])
-def test_faults_of_the_operator_api_are_none_of_a_storms(
-    run: Run, own_folder: Path, service_pem: Path, fault: str
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        pytest.param("api-500", "a storm makes none", id="of the Operator API"),
+        pytest.param("api-429@3", "a storm makes none", id="for one of its calls"),
+        pytest.param("reset,api-inactive=1%", "a storm makes none", id="beside another"),
+        pytest.param("settlement-lost", "After settlement-lost, service and wallet differ", id="lasting"),
+        pytest.param("reset,other-won@3", "After other-won, service and wallet differ", id="lasting, in one call"),
+    ],
+)
+def test_faults_that_a_storm_does_not_have(
+    run: Run, own_folder: Path, service_pem: Path, fault: str, sentence: str
 ) -> None:
-    """They would occur nowhere, and nobody would notice."""
+    """They would occur nowhere, and nobody would notice; or make a difference that is not the wallet's."""
     (own_folder / "players.txt").write_text("ann\n")
     told = run(
         "storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem,
         "--players-file", own_folder / "players.txt", "--faults", fault,
     )  # fmt: skip
     assert told.code == 2
-    assert "a storm makes none" in told.err
+    assert sentence in told.err
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def disagreements(dealer: Dealer, courier: InProcess) -> list[str]:
     due = dict(courier.opening)
     for dealt in dealer.dealt:
         if dealt.player_id in due:
-            due[dealt.player_id] += dealt.fates()[0].cents
+            due[dealt.player_id] += dealt.moved_cents
         if isinstance(dealt, DealtBet):
             record = courier.ledger.bet(dealt.key)
             state, won = (None, None) if record is None else (record.state, record.won_cents)

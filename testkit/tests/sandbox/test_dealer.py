@@ -126,7 +126,7 @@ def test_without_faults_each_call_is_posted_once(name: str) -> None:
     }
     assert operations(genuine(courier)) == told[name]
     assert len(courier.posts) == len(told[name]) == dealer.faults.calls == courier.arrived.total()
-    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert (only(dealer).state, only(dealer).moved_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not dealer.faults.struck
 
@@ -137,7 +137,7 @@ def test_each_fault_at_full_rate_leaves_both_sides_agreeing(fault: Fault, name: 
     """Whatever strikes, and however often, each call reaches the wallet, and service and wallet agree in the end."""
     courier = InProcess()
     dealer = deal(courier, ITEMS[name], plan=faults(fault))
-    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert (only(dealer).state, only(dealer).moved_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not only(dealer).lost
     assert {post.calls[0] for post in genuine(courier)} <= {
@@ -314,7 +314,7 @@ def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str)
         told = 4
     assert operations(genuine(courier)).count(operation) == told
     assert [post.attempt for post in genuine(courier) if post.calls[0].operation == operation] == [*range(1, told + 1)]
-    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert (only(dealer).state, only(dealer).moved_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
@@ -436,7 +436,7 @@ def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrive
     assert not problems(dealer)
     moved = courier.ledger.balance("p1") - OPENING_CENTS
     # The service holds a bet for settled once it said so, and a claim for paid once it heard so.
-    assert (moved == only(dealer).fates()[0].cents) is (arrives is (name != "claim"))
+    assert (moved == only(dealer).moved_cents) is (arrives is (name != "claim"))
 
 
 # --- reordering -------------------------------------------------------------------------------------------------------
@@ -561,7 +561,7 @@ def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
         courier = InProcess(opening=dict.fromkeys(opening(), 10**9), random=random)
         dealer = deal(courier, *a_plan(), plan=plan, concurrency=concurrency, seed=3)
         assert not problems(dealer) + disagreements(dealer, courier)
-        ends = sorted(f"{dealt.key} {dealt.state} {dealt.fates()[0].cents}" for dealt in dealer.dealt)
+        ends = sorted(f"{dealt.key} {dealt.state} {dealt.moved_cents}" for dealt in dealer.dealt)
         first = {(post.calls, post.manner, post.extra) for post, _, _ in courier.posts if post.attempt == 1}
         return first, ends
 

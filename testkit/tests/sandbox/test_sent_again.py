@@ -139,7 +139,6 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     [
         pytest.param({"faults": "all"}, id="all faults"),
         pytest.param({"faults": "all", "retries": "cancel"}, id="and withdraws are cancelled"),
-        pytest.param({"faults": "settlement-lost=0.1,silent-rollback=0.1,settlement-held=0.1"}, id="lasting faults"),
         pytest.param({"profile": Profile(deposit_batch=True)}, id="batches"),
     ],
 )

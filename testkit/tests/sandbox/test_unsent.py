@@ -18,7 +18,6 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox import PlayedRound, Sandbox
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
-from game_operator_testkit.sandbox.service.records import add_free_bets
 from tests.support.servers import asgi_server
 
 KEYS = ThrowAwayKeys()
@@ -181,20 +180,17 @@ def test_several_bets_and_strangers_in_a_round(provider: InProcessSandbox) -> No
         provider.play_round(player_id="p1", wager_cents=500, round_id="round-of-nobody")
 
 
-@pytest.mark.parametrize("listed", [True, False])
-def test_free_bets_in_their_round(provider: InProcessSandbox, listed: bool) -> None:
-    """Listed as closed bets of the round if that is asked for; else the round has none."""
+def test_the_round_of_free_bets_is_found(provider: InProcessSandbox) -> None:
+    """Without bets: a wallet does not store free bets (spec §6)."""
     with provider.client() as client:
         granted = client.grant_free_bet(
             player_id="p1", instance_id=provider.instance_id, count=3, wager_amount_cents=100,
             expire_duration_millis=60_000, reference_id="r1",
         )  # fmt: skip
-        if listed:
-            add_free_bets(provider.world, provider.service.requested.claim(granted.free_bet_id))
         played = provider.claim_free_bets(granted.free_bet_id)
         found = client.fetch_round_bets(instance_id=provider.instance_id, round_id=played.round_id)
     assert isinstance(found, RoundFound)
-    assert [(each.status, each.wager) for each in found.bets] == [("CLOSED", 100)] * 3 * listed
+    assert found.bets == ()
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,21 @@
 """``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
 
 import secrets
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
+from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, Source, read_profile
 from game_operator.cli.output import check_writable, is_written, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import key_in
-from game_operator_testkit.provider.faults import API_FAULTS, FaultPlan
+from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, FaultPlan
 
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
@@ -103,13 +99,21 @@ class PlanOptions:
         if retries.then_millis is None:
             raise ConfigurationError(
                 f"With --retries {retries.name}, nobody knows what is due at the end. Pass --retries cancel, so that "
-                "withdraws are not repeated, or --faults settlement-lost, so that settlements never arrive."
+                "withdraws are not repeated."
             )
-        if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
-            raise ConfigurationError(
-                f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
-                "`game-operator sandbox`, where your client calls."
-            )
+        asked = {**plan.rates, **plan.nth}
+        for fault in API_FAULTS:
+            if fault in asked:
+                raise ConfigurationError(
+                    f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
+                    "`game-operator sandbox`, where your client calls."
+                )
+        for fault in LASTING_FAULTS:
+            if fault in asked:
+                raise ConfigurationError(
+                    f"After {fault}, service and wallet differ, and a storm tests whether they agree. Switch it on in "
+                    "`game-operator sandbox`, and reconcile."
+                )
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
         start_millis = time.time_ns() // 1_000_000
         return TraceHead(
@@ -137,14 +141,13 @@ def storm(
     profile: ProfileFile = None,
     trace: Path | None = None,
     html: Path | None = None,
-    serve: Path | None = None,
     moves_money: bool = False,
 ) -> int:
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
 
     Exit code 1 if service and wallet differ anywhere, with each difference and a trace, or if a fault that was asked
-    for occurred too seldom. With --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
+    for occurred too seldom.
     """
     from game_operator_testkit.provider.caller import check_moves_money
     from game_operator_testkit.provider.keys import ServiceKeys
@@ -167,44 +170,10 @@ def storm(
 
     written = _written(place, report.trace)
     is_complete = html is None or _is_page_written(html, report)
-    if serve is None or report.broken_off:
-        show_report(report, written)
-    else:
-        with _served(serve, played, wallet, service_key) as environment:
-            show_report(report, written, environment)
+    show_report(report, written)
     if not report.passed:
         return ExitCode.SAID_NO
     return ExitCode.FINE if is_complete else ExitCode.UNWRITABLE
-
-
-@contextmanager
-def _served(directory: Path, played: "Storm", wallet: str, service_key: Path) -> "Iterator[Mapping[str, str]]":
-    """Answer the Operator API for the bets of *played*, yield the settings of a client, and wait for a signal."""
-    from game_operator_testkit.cli.key_directory import key_directory
-    from game_operator_testkit.control_room import ControlRoom
-    from game_operator_testkit.sandbox import Sandbox
-
-    stopped = threading.Event()
-    with (
-        on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
-        key_directory(directory) as keys,
-        Sandbox(
-            operator_public_key=keys.public,
-            wallet_url=wallet,
-            service_private_key=played.keys.current,
-            profile=played.profile,
-            control_room=partial(ControlRoom, service_key=service_key),
-            seed=played.head.seed,
-        ) as sandbox,
-    ):
-        played.record_in(sandbox)
-        yield {
-            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
-            "GAME_OPERATOR_ID": sandbox.operator_id,
-            "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
-        }
-        if not lost_output():
-            stopped.wait()
 
 
 def _run(played: "Storm", bets: int, place: Path) -> "StormReport":

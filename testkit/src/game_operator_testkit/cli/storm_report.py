@@ -1,9 +1,6 @@
 """What came of a storm, in lines for people or as one document."""
 
-import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
@@ -18,29 +15,25 @@ if TYPE_CHECKING:
 _MOST_LISTED: Final = 20
 
 
-def show_report(
-    report: "StormReport", trace: Path | None, environment: Mapping[str, str] = MappingProxyType({})
-) -> None:
-    """Print the report, where the trace was written, and the *environment* of a client if the bets can be looked up."""
-    answer(_document(report, trace) | ({"environment": dict(environment)} if environment else {}))
+def show_report(report: "StormReport", trace: Path | None) -> None:
+    """Print the report, and where the trace was written."""
+    from game_operator_testkit.sandbox.storm.report import counted
+
+    answer(_document(report, trace))
     show_details(report.figures)
-    for title, differences in report.groups:
-        say(title, style="bold red" if differences is report.differences else "")
-        for difference in differences[:_MOST_LISTED]:
-            say(f"  {difference}")
-        if len(differences) > _MOST_LISTED:
-            say(f"  … and {len(differences) - _MOST_LISTED} more")
+    found = report.differences
+    if found:
+        say(f"{counted(len(found), 'difference')} between service and wallet:", style="bold red")
+    for difference in found[:_MOST_LISTED]:
+        say(f"  {difference}")
+    if len(found) > _MOST_LISTED:
+        say(f"  … and {len(found) - _MOST_LISTED} more")
     _show_a_history(report)
     for line in report.remarks:
         say(line, style="yellow")
     if trace is not None:
         say(f"The trace is in {trace}: each call with its body, its faults and its answer.")
     say(report.headline, style="green" if report.passed else "red")
-    if environment:
-        say("The Operator API answers for these bets until Ctrl-C. Paste this where your client runs:")
-        for name, value in environment.items():
-            say(f"export {name}={shlex.quote(value)}")
-        say(f"The control room is at {environment['GAME_OPERATOR_BASE_URL']}/. Its page Faults sends held calls.")
 
 
 def _show_a_history(report: "StormReport") -> None:
@@ -66,8 +59,6 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "latency_ms": {name: round(report.percentile_ms(percent), 3) for name, percent in PERCENTILES.items()},
         "retries": report.head.retries,
         "differences": list(map(_difference_in_json, report.differences)),
-        "left_open": {"bets": len(report.left_open), "owed_cents": report.owed_cents},
-        "lasting_differences": [_difference_in_json(one) | {"fault": one.fault} for one in report.lasting],
         "trace": None if trace is None else str(trace),
     }
 

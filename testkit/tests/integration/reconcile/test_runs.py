@@ -10,9 +10,8 @@ import pytest
 from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.errors import ConfigurationError, RunError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
-from game_operator.models import BetNotFound, RoundFound
+from game_operator.models import BetNotFound, ClosedBet, RoundFound
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator_testkit.sandbox.service.records import add_free_bets
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.raw_sql import rows, run
 
@@ -236,7 +235,11 @@ def test_the_free_bets_of_a_claim_are_not_unknown(desk: Desk) -> None:
         expire_duration_millis=3_600_000,
         reference_id="g1",
     )
-    add_free_bets(desk.sandbox.world, desk.sandbox.service.requested.claim(granted.free_bet_id))
+    claim = desk.sandbox.service.requested.claim(granted.free_bet_id)
+    for bet in claim.bets:
+        free = {"reference_id": bet.id, "wager": bet.wager_cents, "won": bet.won_cents, "timestamp": claim.at_millis}
+        where = {name: getattr(claim, name) for name in ("player_id", "round_id", "instance_id", "game")}
+        desk.sandbox.world.add_bet(ClosedBet.model_validate(free | where))
     claimed = desk.sandbox.claim_free_bets(granted.free_bet_id)
     for _ in range(2):
         desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=0, round_id=claimed.round_id)

@@ -32,24 +32,6 @@ class ServiceState(StrEnum):
 _HTTP_OK: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """
-    What became of a bet or claim.
-
-    Attributes:
-        cents: What it did to the balance.
-        state: Where it is then.
-        won_cents: What its deposit paid.
-        fault: The lasting fault that led to it, or None if it is what the service believes.
-    """
-
-    cents: int
-    state: ServiceState
-    won_cents: int = 0
-    fault: Fault | None = None
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Record:
     """
@@ -160,25 +142,13 @@ class DealtBet(_Record):
         won = f" with {amount_from_cents(self.won_cents)} won" if self.state is ServiceState.CLOSED else ""
         return f"the service has it {self.state}{won}"
 
-    def fates(self) -> list[Fate]:
-        """
-        Return what the service believes of it, and what the wallet has if a lasting fault occurred.
-
-        The second holds until somebody reconciles wallet and service.
-        """
-        fates = [self._fate(self.state, self.won_cents)]
-        if self.accepted and self.unsent is not None:
-            fates.append(self._fate(ServiceState.OPEN, 0, self.unsent))
-        elif self.accepted and self.state is ServiceState.CLOSED and self.won_cents != self.planned.won_cents:
-            fates.append(self._fate(ServiceState.CLOSED, self.planned.won_cents, Fault.OTHER_WON))
-        return fates
-
-    def _fate(self, state: ServiceState, won_cents: int, fault: Fault | None = None) -> Fate:
-        effects = {
-            ServiceState.OPEN: -self.planned.wager_cents,
-            ServiceState.CLOSED: won_cents - self.planned.wager_cents,
-        }
-        return Fate(effects.get(state, 0) + self.jackpot_cents, state, won_cents, fault)
+    @property
+    def moved_cents(self) -> int:
+        """What it did to the balance, as the service believes."""
+        if self.state not in (ServiceState.OPEN, ServiceState.CLOSED):
+            return self.jackpot_cents
+        won_cents = self.won_cents if self.state is ServiceState.CLOSED else 0
+        return won_cents - self.planned.wager_cents + self.jackpot_cents
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -195,10 +165,10 @@ class DealtClaim(_Record):
         """Where the service has it, in words."""
         return f"the service has it {self.state}, {self.planned.in_words}"
 
-    def fates(self) -> list[Fate]:
-        """Return what the service believes of it."""
-        won_cents = self.planned.won_cents if self.state is ServiceState.PAID else 0
-        return [Fate(won_cents, self.state, won_cents)]
+    @property
+    def moved_cents(self) -> int:
+        """What it did to the balance, as the service believes."""
+        return self.planned.won_cents if self.state is ServiceState.PAID else 0
 
 
 #: A bet or a claim.

@@ -8,7 +8,7 @@ digits (docs/decisions/0009).
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
@@ -136,14 +136,6 @@ class SandboxWorld:
             self._instances -= {instance.id for instance in (() if replaced is None else replaced.instances)}
             self._games[game.id] = game
             self._instances |= {instance.id for instance in game.instances}
-
-    def add_instances(self, games: Iterable[GameInfo]) -> None:
-        """Offer *games* as ``add_game`` does, and keep the instances that games with the same ids have already."""
-        offered = {game.id: game.instances for game in self.games(self.operator_id)}
-        for game in games:
-            known = offered.get(game.id, ())
-            new = tuple(each for each in game.instances if each.id not in {instance.id for instance in known})
-            self.add_game(game.model_copy(update={"instances": (*known, *new)}))
 
     def add_bet(self, bet: PlacedBet) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""

@@ -3,7 +3,6 @@ Compares what the service believes with what the wallet has, bet by bet and play
 
 States agree when CLOSED is CLOSED with that credit, OPEN is OPEN, ROLLED_BACK is ROLLED_BACK, a TOMBSTONE, DECLINED or
 unseen, and refused is DECLINED or unseen. A balance agrees when it is the opening one and what the bets did to it.
-Where a lasting fault occurred, a difference is expected, if it is the one that this fault makes.
 """
 
 from collections import defaultdict
@@ -16,7 +15,7 @@ from game_operator.ledger.api import BetRecord
 from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
-from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 _MOST_BETS_SHOWN: Final = 20
@@ -52,7 +51,6 @@ class Difference:
         history: Every post about it and its answer, a line each.
         gap_cents: How much too much the player has by it, less than 0 for too little; 0 if it moved no money.
         faults: The faults that occurred in its calls; of a player's balance, in those of the bets in question.
-        fault: The lasting fault that led to it and was asked for, or None: then the wallet is wrong.
     """
 
     subject: str
@@ -61,7 +59,6 @@ class Difference:
     history: tuple[str, ...]
     gap_cents: int = 0
     faults: tuple[Fault, ...] = ()
-    fault: Fault | None = None
 
     @property
     def gap(self) -> str:
@@ -132,24 +129,17 @@ def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[
             continue
         known.add(each.key)
         record = kept.get(each.key)
-        believed, *others = each.fates()
-        if not _agree(each, believed, record):
+        if not _agree(each, record):
             history = list(each.history_in_words())
             if record is not None:
                 history.append(f"  in the wallet's ledger: {_in_words(record)}")
-            fate = next((fate for fate in others if _agree(each, fate, record)), None)
-            gap_cents = _moved_cents(record) - believed.cents + each.jackpot_cents
-            yield _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history), gap_cents)
+            wallet, gap_cents = f"the wallet has it {_in_words(record)}", _moved_cents(record) - each.moved_cents
+            gap_cents += each.jackpot_cents
+            yield Difference(each.subject, each.belief, wallet, tuple(history), gap_cents, tuple(each.faults))
     for bet_id in sorted(kept.keys() - known):
         record = kept[bet_id]
         wallet, gap_cents = f"the wallet has it {_in_words(record)}", _moved_cents(record)
         yield Difference(f"bet {bet_id}", "the service never placed it", wallet, (), gap_cents)
-
-
-def _of_bet(each: DealtBet, wallet: str, fate: Fate | None, history: tuple[str, ...], gap_cents: int) -> Difference:
-    """Return the difference of a bet that met with *fate*, which is None if no fault explains it."""
-    fault = None if fate is None else fate.fault
-    return Difference(each.subject, each.belief, wallet, history, gap_cents, tuple(each.faults), fault)
 
 
 def _moved_cents(record: BetRecord | None) -> int:
@@ -159,12 +149,12 @@ def _moved_cents(record: BetRecord | None) -> int:
     return (record.won_cents or 0) - record.wager_cents
 
 
-def _agree(bet: DealtBet, believed: Fate, record: BetRecord | None) -> bool:
+def _agree(bet: DealtBet, record: BetRecord | None) -> bool:
     state = None if record is None else record.state
-    match believed.state:
+    match bet.state:
         case ServiceState.CLOSED:
             return record is not None and (state, record.wager_cents, record.won_cents) == (
-                BetState.CLOSED, bet.planned.wager_cents, believed.won_cents,
+                BetState.CLOSED, bet.planned.wager_cents, bet.won_cents,
             )  # fmt: skip
         case ServiceState.OPEN:
             return record is not None and (state, record.wager_cents) == (BetState.OPEN, bet.planned.wager_cents)
@@ -193,28 +183,13 @@ class _PlayerAudit:
 
     def differences(self, closing: Closing) -> Iterator[Difference]:
         now = closing.balances.get(self.player_id)
-        due = self.before + sum(each.fates()[0].cents for each in self.dealt)
-        lasting = list(self._lasting(closing.bets))
-        at_wallet = due + sum(fate.cents - each.fates()[0].cents for each, fate in lasting)
-        if now == at_wallet or (now == due and closing.bets is None):
-            if now == at_wallet and closing.bets is None:
-                yield from (self._by_balance(each, fate) for each, fate in lasting)
+        due = self.before + sum(each.moved_cents for each in self.dealt)
+        if now == due:
             yield from self.wrong_on_the_way()
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
         yield self._difference(opened, wallet, 0 if now is None else now - due)
-
-    def _lasting(self, kept: Mapping[str, BetRecord] | None) -> Iterator[tuple[DealtBet, Fate]]:
-        """Yield the bets that met with a lasting fault; of those in the ledger, the bets that nobody has reconciled."""
-        for each in self.dealt:
-            fates = each.fates()[1:]
-            if isinstance(each, DealtBet) and fates and (kept is None or _agree(each, fates[0], kept.get(each.key))):
-                yield each, fates[0]
-
-    def _by_balance(self, each: DealtBet, fate: Fate) -> Difference:
-        wallet = f"by the balance of player {self.player_id} the wallet has it {fate.state}"
-        return _of_bet(each, wallet, fate, tuple(each.history_in_words()), fate.cents - each.fates()[0].cents)
 
     def wrong_on_the_way(self) -> Iterator[Difference]:
         """Yield the first wrong balance that the wallet reported, if it reported one."""

@@ -1,12 +1,10 @@
-"""What came of a storm: figures, differences, and what lasting faults left open."""
+"""What came of a storm: figures and differences."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault, FaultPlan
 from game_operator_testkit.provider.latency import percentile
 from game_operator_testkit.sandbox.dealing.fault_draws import least_of_each
@@ -39,8 +37,7 @@ class StormReport:
         states: How many bets and claims ended where, for the service.
         accepted: How many bets the wallet accepted, as far as is known.
         refusals: With which codes bets were refused, and how often.
-        differences: What service and wallet do not agree on, and the service is not to blame.
-        lasting: The same where a lasting fault occurred, until somebody reconciles wallet and service.
+        differences: What service and wallet do not agree on.
         broken_off: Why it ended before the audit of the books, with what the answers show; "" if it did not.
         in_doubt: How many calls had no definite answer then.
         trace: The lines of the trace, if service and wallet do not agree.
@@ -58,24 +55,8 @@ class StormReport:
     refusals: Mapping[str, int]
     differences: tuple[Difference, ...]
     trace: tuple[str, ...] = field(default=(), repr=False)
-    lasting: tuple[Difference, ...] = ()
     broken_off: str = ""
     in_doubt: int = 0
-
-    @property
-    def left_open(self) -> tuple[Difference, ...]:
-        """The bets that are over for the service and OPEN at the wallet, which was not sent how they ended."""
-        return tuple(one for one in self.lasting if one.fault is not Fault.OTHER_WON)
-
-    @property
-    def owed_cents(self) -> int:
-        """What the bets that were left open still have to pay to their players."""
-        return -sum(one.gap_cents for one in self.left_open)
-
-    @property
-    def other_won(self) -> tuple[Difference, ...]:
-        """The bets of which the service reports another win than their deposit paid."""
-        return tuple(one for one in self.lasting if one.fault is Fault.OTHER_WON)
 
     @property
     def least_of_each(self) -> int:
@@ -95,7 +76,7 @@ class StormReport:
 
     @property
     def agrees(self) -> bool:
-        """Whether all agrees but what lasting faults left, and not every bet was refused."""
+        """Whether all agrees, and not every bet was refused."""
         return not (self.differences or self.all_refused)
 
     @property
@@ -121,8 +102,7 @@ class StormReport:
             return f"Service and wallet differ: {counted(len(self.differences), 'difference')} in {bets}."
         if self.too_seldom:
             return f"Service and wallet agree on all {bets}, but not every fault was tried enough."
-        apart = ", except for the expected differences" if self.lasting else ""
-        return f"Service and wallet agree on all {bets} and {counted(self.claims, 'claim')}{apart}."
+        return f"Service and wallet agree on all {bets} and {counted(self.claims, 'claim')}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -147,24 +127,6 @@ class StormReport:
                 "`game-operator certify` finds the cause: it tries each case by itself, and says what to change."
             )
         return tuple(found)
-
-    @property
-    def groups(self) -> tuple[tuple[str, tuple[Difference, ...]], ...]:
-        """All differences in the order in which they matter, each kind with what it is."""
-        owed = amount_from_cents(self.owed_cents)
-        asked = counts(Counter(str(one.fault) for one in self.left_open))
-        kinds = (
-            (f"{counted(len(self.differences), 'difference')} between service and wallet:", self.differences),
-            (
-                f"Left open: {counted(len(self.left_open), 'bet')}, {owed} owed to players, as requested by {asked}.",
-                self.left_open,
-            ),
-            (
-                f"{counted(len(self.other_won), 'bet')} with another win at the service than was paid, as requested.",
-                self.other_won,
-            ),
-        )
-        return tuple(kind for kind in kinds if kind[1])
 
     @property
     def figures(self) -> tuple[tuple[str, str], ...]:

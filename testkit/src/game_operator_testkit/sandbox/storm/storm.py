@@ -7,26 +7,24 @@ The plan, the faults and the audit are in other modules. This one connects them,
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
 
-from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
+from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Answer, Post, answers_to
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.sandbox.base import SandboxBase
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator_testkit.sandbox.dealing.carrying import Courier, play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
+from game_operator_testkit.sandbox.dealing.dealt import DealtBet, Order, ServiceState
 from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
-from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, run_id_of
-from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers, record_bet
+from game_operator_testkit.sandbox.dealing.plan import Plan, run_id_of
 from game_operator_testkit.sandbox.service.seed import catalogue
 from game_operator_testkit.sandbox.storm.audit import Difference, audit, audit_answers
 from game_operator_testkit.sandbox.storm.players import Books, check_players, check_wallet
@@ -91,9 +89,6 @@ class Storm:
     patience: float = _PATIENCE_SECONDS
     timeline: Timeline = field(default_factory=Timeline, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
-    _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
-    #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
-    _ended: "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]] | None" = field(default=None, init=False)
 
     def run(self, on_progress: OnProgress | None = None) -> StormReport:
         """
@@ -122,64 +117,7 @@ class Storm:
             closing = self.books.close(opening)
         except (TransportError, LedgerError) as gone:
             return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
-        self._ended = dealer, opening, _wrong(balances)
         return self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
-
-    @property
-    def dealt(self) -> Sequence[Dealt]:
-        """All bets and claims, in the order they were dealt; ConfigurationError before ``run`` has ended."""
-        return self._after_run()[0].dealt
-
-    def differences(self) -> tuple[Difference, ...]:
-        """
-        Read the books again, and return all that service and wallet differ in now, expected or not.
-
-        After a reconciliation there are none.
-
-        Raises:
-            LedgerError: The books cannot be read.
-            ConfigurationError: ``run`` has not ended.
-        """
-        dealer, opening, wrong = self._after_run()
-        return tuple(audit(dealer.dealt, opening, self.books.close(opening), wrong))
-
-    def record_in(self, sandbox: SandboxBase, *, strangers: int = 0, free_bets: bool = False) -> None:
-        """
-        Let *sandbox* answer for the games, rounds and bets of this storm, and release what was held back.
-
-        Args:
-            sandbox: Made for the operator who asks.
-            strangers: How many bets of other operators' players each round of bets has besides.
-            free_bets: Whether the free bets of paid claims are bets of their rounds.
-
-        Raises:
-            ConfigurationError: ``run`` has not ended.
-        """
-        dealer, *_ = self._after_run()
-        world = sandbox.world
-        world.add_instances(catalogue(self.head.seed))
-        paid = {each.key for each in dealer.dealt if each.state is ServiceState.PAID}
-        for item in self._items:
-            round_no = item.round_no or world.next_round_no(item.instance_id)
-            world.add_round(
-                round_id=item.round_id,
-                round_no=round_no,
-                instance_id=item.instance_id,
-                game=item.game,
-                started_at_millis=item.at_millis,
-            )
-            if not isinstance(item, PlannedClaim):
-                add_strangers(world, item, strangers)
-            elif free_bets and item.free_bet_id in paid:
-                add_free_bets(world, item)
-        for each in dealer.dealt:
-            record_bet(world, each)
-        sandbox.service.keep(dealer)
-
-    def _after_run(self) -> "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]]":
-        if self._ended is None:
-            raise ConfigurationError("This storm has not been played to its end. Call run() first.")
-        return self._ended
 
     def _opening(self) -> Mapping[str, int]:
         """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
@@ -205,7 +143,7 @@ class Storm:
             currency=head.currency,
         )
         return Dealer(
-            self._noted(plan),
+            plan,
             faults=FaultPlan.parse(head.faults),
             retries=retry_preset(head.retries),
             seed=head.seed,
@@ -213,11 +151,6 @@ class Storm:
             balances=balances,
             each_fault_occurs=True,
         )
-
-    def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
-        for item in plan:
-            self._items.append(item)
-            yield item
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
@@ -282,8 +215,7 @@ class Storm:
             states=Counter(str(each.state) for each in dealer.dealt),
             accepted=sum(bet.accepted for bet in bets),
             refusals=refusals,
-            differences=tuple(difference for difference in found if difference.fault is None),
-            lasting=tuple(difference for difference in found if difference.fault is not None),
+            differences=tuple(found),
         )
         return report if report.agrees else replace(report, trace=self.trace())
 
