@@ -37,7 +37,7 @@ def exchange(**changes: object) -> Exchange:
         "tx_id": "withdraw:bet-1",
         "number": 7,
     }
-    return Exchange(**(usual | changes)).read()  # type: ignore[arg-type]  # a table of keywords
+    return Exchange(**(usual | changes))  # type: ignore[arg-type]  # a table of keywords
 
 
 API = {"direction": "api", "method": "GET", "path": "/api/v0.2/fetch-bet/bet-1", "player_id": "", "bet_id": ""}

@@ -28,8 +28,6 @@ _TABLES: Final = f"""
 """
 _BODIES: Final = ("request_body", "response_body")
 _HEADERS: Final = ("request_headers", "response_headers")
-#: What is read from the exchange itself.
-_DERIVED: Final = ("summary", "call_key")
 
 
 class ExchangeFile:
@@ -70,7 +68,7 @@ class ExchangeFile:
 
     def write(self, exchange: Mapping[str, Any], *, oldest: int) -> None:
         """Append the fields of an *exchange*, and drop those before the number *oldest*."""
-        facts = {name: value for name, value in exchange.items() if name not in {*_BODIES, *_DERIVED}}
+        facts = {name: value for name, value in exchange.items() if name not in _BODIES}
         facts |= {name: _texts(exchange[name]) for name in _HEADERS}
         row = (exchange["number"], json.dumps(facts), *(exchange[name] for name in _BODIES))
         self._database.execute("INSERT INTO exchange VALUES (?, ?, ?, ?)", row)

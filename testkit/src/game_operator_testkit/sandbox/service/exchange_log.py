@@ -10,6 +10,7 @@ import secrets
 import sqlite3
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from hashlib import blake2b
 from itertools import takewhile
 from pathlib import Path
@@ -27,27 +28,11 @@ _LOG: Final = logging.getLogger("game_operator_testkit.sandbox")
 
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-
-
 #: What asks for a balance has the same bytes each time, and each of them is a call.
 _BALANCE_PATH: Final = "/player-balance"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplySummary:
-    """
-    What lists show of a wallet's reply, read once: a body may be a MiB long, and a list has a thousand.
-
-    Attributes:
-        code: The error code, or ``SUCCESS``; None if there is no reply.
-        balance_cents: The balance in the reply, if it has one.
-    """
-
-    code: str | None = None
-    balance_cents: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Exchange:
     """
     One request and what came back.
@@ -68,9 +53,6 @@ class Exchange:
         url: Where it went to, for a webhook.
         defect: Why *response_body* is not the whole body in plain bytes; "" if it is.
         number: Counts up from 1; given by the log.
-        summary: What the wallet replied, read once; given by the log.
-        call_key: The same for all deliveries of one call: those with the same path, body and verdict on the signature.
-            Given by the log; empty for what is not delivered twice.
     """
 
     at_millis: int
@@ -94,8 +76,6 @@ class Exchange:
     round_id: str = ""
     tx_id: str = ""
     amount_cents: int | None = None
-    summary: ReplySummary | None = field(default=None, repr=False, compare=False)
-    call_key: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def faults(self) -> frozenset[str]:
@@ -116,12 +96,36 @@ class Exchange:
     @property
     def code(self) -> str | None:
         """What a wallet replied to a webhook: the error code, or ``SUCCESS``; None if there is no reply."""
-        return (self.summary or self._summarized()).code
+        return None if self._reply is None else self._reply.code or "SUCCESS"
 
     @property
     def balance_cents(self) -> int | None:
         """The balance in a wallet's reply to a webhook; None if there is none."""
-        return (self.summary or self._summarized()).balance_cents
+        return None if self._reply is None else self._reply.balance_cents
+
+    @cached_property
+    def _reply(self) -> Reply | None:
+        """The reply, read once: a body may be a MiB long, and a list has a thousand."""
+        if self.status is None or self.direction == "api":
+            return None
+        try:
+            return self.reply()
+        except MalformedCallError:
+            return None
+
+    @cached_property
+    def call_key(self) -> bytes:
+        """
+        The same for all deliveries of one call: those with the same path, body and verdict on the signature.
+
+        Empty for what is not delivered twice.
+        """
+        if self.direction == "api" or self.path == _BALANCE_PATH:
+            return b""
+        # A copy that somebody else has signed is not the call.
+        key = blake2b(f"{self.path}\0{self.signature}\0".encode(errors="replace"), digest_size=16)
+        key.update(self.request_body)
+        return key.digest()
 
     @property
     def operation(self) -> str:
@@ -130,24 +134,6 @@ class Exchange:
         return (
             path.removeprefix(f"{API_PREFIX}/").lstrip("/").partition("/")[0] if self.direction == "api" else path[1:]
         )
-
-    def read(self) -> "Exchange":
-        """Return the exchange with what lists show of it."""
-        is_a_call = self.direction == "webhook" and self.path != _BALANCE_PATH
-        # A copy that somebody else has signed is not the call.
-        key = blake2b(f"{self.path}\0{self.signature}\0".encode(errors="replace"), digest_size=16)
-        key.update(self.request_body)
-        digest = key.digest() if is_a_call else b""
-        return replace(self, summary=self._summarized(), call_key=digest)
-
-    def _summarized(self) -> ReplySummary:
-        if self.status is None or self.direction == "api":
-            return ReplySummary()
-        try:
-            reply = self.reply()
-        except MalformedCallError:
-            return ReplySummary()
-        return ReplySummary(reply.code or "SUCCESS", reply.balance_cents)
 
 
 class LiveLog:
@@ -190,7 +176,7 @@ class LiveLog:
             self.run = self._file.run
             for each in self._file.exchanges():
                 self._count = each["number"] - 1
-                self._keep(Exchange(**each).read())
+                self._keep(Exchange(**each))
 
     def close_file(self) -> None:
         """Write no more to the file."""
@@ -201,17 +187,17 @@ class LiveLog:
 
     def record(self, exchange: Exchange) -> Exchange:
         """Keep *exchange*, and return it with its number."""
-        # Bodies are read and hashed here, and not while others wait.
-        read = exchange.read()
         with self._lock:
-            numbered = self._keep(read)
+            numbered = self._keep(exchange)
             if self._file is not None:
                 self._write(self._file, numbered)
+        # Its body is read now, and not when a page lists a thousand.
+        numbered._reply  # noqa: B018
         return numbered
 
-    def _keep(self, read: Exchange) -> Exchange:
+    def _keep(self, exchange: Exchange) -> Exchange:
         self._count += 1
-        numbered = replace(read, number=self._count)
+        numbered = replace(exchange, number=self._count)
         self._exchanges.append(numbered)
         if numbered.call_key:
             self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
