@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
-from game_operator_testkit.provider.delivery import Answer, Post, answers_to
+from game_operator_testkit.provider.delivery import Answer, Post, answer_to
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.carrying import play
@@ -75,8 +75,8 @@ async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> f
     )
     carrier = HttpCarrier(url, ServiceKeys(key))
 
-    async def courier(post: Post) -> tuple[Answer, ...]:
-        return answers_to(post, await carrier.carry_post(post))
+    async def courier(post: Post) -> Answer:
+        return answer_to(post, await carrier.carry_post(post))
 
     began = time.perf_counter()
     end = began + seconds

@@ -806,10 +806,10 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
     assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
     posts = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()[1:]]
-    unanswered = [post["path"] for post in posts if not post["heard"]]
+    unanswered = [post["path"] for post in posts if not post["answer"]]
     assert "/deposit" in unanswered
     assert len(unanswered) <= concurrency
-    assert "SUCCESS, balance" in posts[0]["heard"][0]
+    assert "SUCCESS, balance" in posts[0]["answer"]
 
 
 @pytest.mark.outside

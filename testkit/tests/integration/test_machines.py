@@ -21,7 +21,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.errors import RequestNotSentError
-from game_operator_testkit.provider.delivery import Answer, Post, answers_to
+from game_operator_testkit.provider.delivery import Answer, Post, answer_to
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
@@ -75,32 +75,30 @@ class Provider(Storm):
                 carrier = HttpCarrier(url, self.keys, timeout=self.timeout, allow_insecure_http=True)
                 carriers[name] = await stack.enter_async_context(aclosing(carrier))
 
-            async def post(post: Post) -> tuple[Answer, ...]:
+            async def post(post: Post) -> Answer:
                 await asyncio.sleep(PAUSE_SECONDS)
                 while True:
                     name = min(carriers, key=lambda name: (under_way[name], random.random()))
                     under_way[name] += 1
                     try:
-                        answers = answers_to(post, await carriers[name].carry_post(post))
+                        answer = answer_to(post, await carriers[name].carry_post(post))
                     except RequestNotSentError:
                         await asyncio.sleep(0.05)
                         continue
                     finally:
                         under_way[name] -= 1
-                    self._hear(name, post, answers)
-                    return answers
+                    self._hear(name, post, answer)
+                    return answer
 
             await self._play(dealer, NotingCourier(post, self.timeline, self.patience).post, on_progress)
 
-    def _hear(self, name: str, post: Post, answers: Sequence[Answer]) -> None:
+    def _hear(self, name: str, post: Post, answer: Answer) -> None:
         if not post.is_genuine or post.manner is not None:
             return
-        now = time.monotonic()
-        for call, answer in zip(post.calls, answers, strict=True):
-            code = None if answer.reply is None else answer.code or ""
-            self.heard.append(Heard(now, name, code))
-            if code == "":
-                self.succeeded.add((call.operation, call.tx_id))
+        code = None if answer.reply is None else answer.code or ""
+        self.heard.append(Heard(time.monotonic(), name, code))
+        if code == "":
+            self.succeeded.add((post.call.operation, post.call.tx_id))
 
     def successes(self, since: float, until: float = float("inf"), wallet: str | None = None) -> list[float]:
         """Return when calls were answered SUCCESS, by *wallet* or by any."""
@@ -192,7 +190,7 @@ def built(key: RSAPrivateKey, folder: Path, *, bets: int) -> Iterator[Site]:
         yield Site(network, primary, standby, wallets, provider)
 
 
-async def no_courier(_post: Post) -> tuple[Answer, ...]:
+async def no_courier(_post: Post) -> Answer:
     raise NotImplementedError
 
 

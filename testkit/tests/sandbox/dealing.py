@@ -19,7 +19,7 @@ from game_operator.protocol.signing import Signature
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator
-from game_operator_testkit.provider.delivery import Answer, Post, answers_in, unanswered
+from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
 from game_operator_testkit.provider.faults import Fault, FaultPlan
 from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
@@ -101,26 +101,26 @@ class InProcess:
         self.arrived: Counter[tuple[str, bytes]] = Counter()
         self._late: set[asyncio.Task[bytes]] = set()
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         request = post.request
         body, signature = request.body, self.keys.signature(request)
         self.posts.append((post, body, bytes(signature)))
         await self._pause()
         match post.manner:
             case Fault.REQUEST_LOST:
-                return unanswered(post.calls, "request lost")
+                return unanswered("request lost")
             case Fault.TIMEOUT | Fault.RESET:
                 # The wallet is still at work, or does not even begin before other calls have come and gone.
                 task = asyncio.get_running_loop().create_task(self._at_the_wallet(post, body, signature))
                 self._late.add(task)
                 if self.random is None:
                     await task
-                return unanswered(post.calls, f"{post.manner}")
+                return unanswered(f"{post.manner}")
         answer = await self._at_the_wallet(post, body, signature)
         await self._pause()
         if post.manner is Fault.REPLY_LOST:
-            return unanswered(post.calls, "reply lost")
-        return answers_in(post, 200, answer)
+            return unanswered("reply lost")
+        return answer_in(post, 200, answer)
 
     async def settle(self) -> None:
         """Wait for what is still under way."""
@@ -143,7 +143,7 @@ class InProcess:
 
     def arrivals(self, call: MovingCall) -> int:
         """Return how often *call* arrived by itself."""
-        post = Post((call,))
+        post = Post(call)
         return self.arrived[post.path, post.signed]
 
     def code_of(self, bet_id: str) -> str | None:
@@ -226,7 +226,7 @@ def deal(
     plan: FaultPlan | None = None,
     retries: str = "three",
     concurrency: int = 1,
-    on_answer: Callable[[Order, list[tuple[Answer, ...]]], object] | None = None,
+    on_answer: Callable[[Order, list[Answer]], object] | None = None,
     **options: Any,  # Any: those of Dealer.
 ) -> Dealer:
     """Play *items* to their end, and return the dealer."""

@@ -33,7 +33,7 @@ def dealt_bet(state: ServiceState, *sent: tuple[str, Answer], end: BetEnd = BetE
     for serial, (name, answer) in enumerate(sent, 1):
         cents = {"deposit": (planned.won_cents,), "jackpot": (planned.jackpot_cents,)}.get(name, ())
         call: MovingCall = getattr(planned, name)(*cents)
-        dealt.history.append(Sent(Post((call,), serial), answer, call))
+        dealt.history.append(Sent(Post(call, serial), answer))
     return dealt
 
 
@@ -143,7 +143,7 @@ def lost_deposits(*wins: int) -> list[Dealt]:
         planned = bet(number, won_cents=won)
         dealt = DealtBet(planned=planned, state=S.CLOSED, accepted=True)
         for call, answer in ((dealt.planned.withdraw(), ok()), (dealt.planned.deposit(won), LOST)):
-            dealt.history.append(Sent(Post((call,), 1), answer, call))
+            dealt.history.append(Sent(Post(call, 1), answer))
         found.append(dealt)
     return found
 
@@ -168,7 +168,7 @@ def test_another_status_than_200_is_a_difference(extra: Fault | None, named: boo
     """Spec §4.1: HTTP 200 always; to a stranger one may answer otherwise (docs/decisions/0011)."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
     call = dealt.planned.withdraw()
-    dealt.history.append(Sent(Post((call,), 2, 1, None, extra), ok(status=401), call))
+    dealt.history.append(Sent(Post(call, 2, 1, None, extra), ok(status=401)))
     found = differences(dealt, record(B.OPEN), BEFORE - WAGER)
     assert [one.wallet for one in found] == [
         "a call was answered with HTTP 401, which must be 200 always (spec §4.1)"

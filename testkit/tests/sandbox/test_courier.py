@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from threading import Timer
 from typing import Any
 
@@ -15,11 +14,11 @@ from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
-from game_operator_testkit.provider.delivery import Answer, Carried, Post, answers_to, delivered
+from game_operator_testkit.provider.delivery import Answer, Carried, Post, answer_to, delivered
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys, new_key
-from tests.support.calls import deposit, withdraw
+from tests.support.calls import withdraw
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
@@ -61,7 +60,7 @@ def keys(private_key: RSAPrivateKey) -> ServiceKeys:
 
 @pytest.fixture(scope="module")
 def served(keys: ServiceKeys) -> Iterator[RealWallet]:
-    wallet = RealWallet(keys, Profile(deposit_batch=True, signature_header="x-service"))
+    wallet = RealWallet(keys, Profile(signature_header="x-service"))
     with asgi_server(wallet.app) as port:
         wallet.url = f"http://127.0.0.1:{port}"
         yield wallet
@@ -74,18 +73,16 @@ def wallet(served: RealWallet) -> RealWallet:
     return served
 
 
-def carry(
-    url: str, keys: ServiceKeys, *posts: Post, seen: list[Carried] | None = None, **options: Any
-) -> list[tuple[Answer, ...]]:
+def carry(url: str, keys: ServiceKeys, *posts: Post, seen: list[Carried] | None = None, **options: Any) -> list[Answer]:
     """Carry *posts* one after the other; *seen* is filled with what came of them."""
 
-    async def all_of_them() -> list[tuple[Answer, ...]]:
-        answers: list[tuple[Answer, ...]] = []
+    async def all_of_them() -> list[Answer]:
+        answers: list[Answer] = []
         courier = HttpCarrier(url, keys, profile=Profile(signature_header="x-service"), **options)
         try:
             for post in posts:
                 carried = await courier.carry_post(post)
-                answers.append(answers_to(post, carried))
+                answers.append(answer_to(post, carried))
                 if seen is not None:
                     seen.append(carried)
             return answers
@@ -107,7 +104,7 @@ def test_a_signature_that_the_wallet_quotes_is_not_heard(keys: ServiceKeys, mann
         connection.send(response_bytes(200, body, b"Content-Type: application/json"))
 
     with HostileServer(script) as server:
-        ((told,),) = carry(server.base_url, keys, Post((withdraw(),), manner=manner), seen=seen)
+        (told,) = carry(server.base_url, keys, Post(withdraw(), manner=manner), seen=seen)
     (signature,) = [value for name, value in seen[0].headers if name == b"x-service"]
     assert len(signature) > 300
     assert str(told) == "[signature removed]"
@@ -128,7 +125,7 @@ def test_what_arrives_and_what_is_heard(
     wallet: RealWallet, keys: ServiceKeys, manner: Fault | None, arrivals: int, heard: str
 ) -> None:
     """A lost reply was really given, and nobody hears a call that was hung up; the call itself is in the wallet."""
-    ((told,),) = carry(wallet.url, keys, Post((withdraw(),), manner=manner))
+    (told,) = carry(wallet.url, keys, Post(withdraw(), manner=manner))
     wallet.wait_for(arrivals)
     assert str(told) == heard
     assert (told.reply is None) is (manner not in {None, Fault.SLOW})
@@ -148,32 +145,25 @@ def test_who_hangs_up_hears_nothing_and_the_repeat_tells(
     wallet: RealWallet, keys: ServiceKeys, manner: Fault, heard: str
 ) -> None:
     """Whether a server goes on after that is its own affair; the repeat finds out, and nothing moves twice."""
-    answers = carry(wallet.url, keys, Post((withdraw(),), manner=manner), Post((withdraw(),), attempt=2))
-    assert [str(told) for (told,) in answers] == [heard, "SUCCESS, balance 995.00"]
+    answers = carry(wallet.url, keys, Post(withdraw(), manner=manner), Post(withdraw(), attempt=2))
+    assert [str(told) for told in answers] == [heard, "SUCCESS, balance 995.00"]
     assert wallet.ledger.balance("p1") == 99_500
 
 
 @pytest.mark.parametrize("extra", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED], ids=str)
 def test_extras_are_refused_by_a_right_wallet(wallet: RealWallet, keys: ServiceKeys, extra: Fault) -> None:
     """A stranger's key, an old one, and other bytes than were signed (docs/decisions/0011)."""
-    ((told,),) = carry(wallet.url, keys, Post((withdraw(),), extra=extra))
+    (told,) = carry(wallet.url, keys, Post(withdraw(), extra=extra))
     assert told.code == "INVALID_SIGNATURE"
     assert wallet.ledger.balance("p1") == 100_000
 
 
 def test_extras_with_the_right_signature_are_judged_by_the_wallet(wallet: RealWallet, keys: ServiceKeys) -> None:
     """A duplicate is the same call; other content is another, under the same name."""
-    posts = Post((withdraw(),)), Post((withdraw(),), extra=Fault.DUPLICATE)
-    other = Post((withdraw(amount_cents=501),), extra=Fault.OTHER_CONTENT)
-    assert [told.code for (told,) in carry(wallet.url, keys, *posts, other)] == [None, None, "DUPLICATE_TRANSACTION"]
+    posts = Post(withdraw()), Post(withdraw(), extra=Fault.DUPLICATE)
+    other = Post(withdraw(amount_cents=501), extra=Fault.OTHER_CONTENT)
+    assert [told.code for told in carry(wallet.url, keys, *posts, other)] == [None, None, "DUPLICATE_TRANSACTION"]
     assert wallet.ledger.balance("p1") == 99_500
-
-
-def test_a_batch_over_http(wallet: RealWallet, keys: ServiceKeys) -> None:
-    """One post, an answer for each of its calls."""
-    batch = Post((deposit("b1"), deposit("b2")))
-    (_,), (first, second) = carry(wallet.url, keys, Post((withdraw("b1"),)), batch)
-    assert (first.code, second.code) == (None, "BET_NOT_FOUND")
 
 
 def test_the_witness_sees_what_really_happened(wallet: RealWallet, keys: ServiceKeys) -> None:
@@ -183,7 +173,7 @@ def test_the_witness_sees_what_really_happened(wallet: RealWallet, keys: Service
     carry(
         wallet.url,
         keys,
-        *(Post((withdraw(),), manner=manner) for manner in manners),
+        *(Post(withdraw(), manner=manner) for manner in manners),
         seen=seen,
     )
     assert [(carried.answer is not None, carried.problem) for carried in seen] == [
@@ -191,7 +181,7 @@ def test_the_witness_sees_what_really_happened(wallet: RealWallet, keys: Service
     ]  # fmt: skip
     assert {carried.url for carried in seen} == {f"{wallet.url}/withdraw"}
     assert [name for name, _ in seen[0].headers] == [b"Content-Type", b"x-service"]
-    assert seen[0].request.body == Post((withdraw(),)).signed
+    assert seen[0].request.body == Post(withdraw()).signed
     heard = [delivered(each) for each in seen if each.answer is not None]
     assert [(delivery.code, delivery.problem) for delivery in heard] == [(None, ""), (None, "")]
 
@@ -199,7 +189,7 @@ def test_the_witness_sees_what_really_happened(wallet: RealWallet, keys: Service
 def test_the_same_post_has_the_same_bytes_and_headers_in_every_manner(keys: ServiceKeys) -> None:
     """The wallet cannot tell by a header that a fault was laid over the way."""
     with HostileServer(answer(response_bytes(200, b'{"type":"ERROR","code":"X"}'))) as server:
-        carry(server.base_url, keys, *(Post((withdraw(),), manner=each) for each in (None, Fault.SLOW, Fault.RESET)))
+        carry(server.base_url, keys, *(Post(withdraw(), manner=each) for each in (None, Fault.SLOW, Fault.RESET)))
         # Each manner has a connection of its own; the last one may be accepted after its caller has hung up.
         assert server.wait_until_closed(connections=3)
     own = {b"accept", b"accept-encoding", b"user-agent", b"connection"}
@@ -265,7 +255,7 @@ def test_a_hostile_wallet_is_not_heard(keys: ServiceKeys, script: Script, manner
     """There is always an Answer, and soon: it says why there is no reply."""
     with HostileServer(script) as server:
         began = time.monotonic()
-        ((told,),) = carry(server.base_url, keys, Post((withdraw(),), manner=manner), timeout=0.3)
+        (told,) = carry(server.base_url, keys, Post(withdraw(), manner=manner), timeout=0.3)
         assert time.monotonic() - began < PATIENCE_SECONDS
     assert told.reply is None
     assert told.problem
@@ -274,21 +264,12 @@ def test_a_hostile_wallet_is_not_heard(keys: ServiceKeys, script: Script, manner
 
 
 SUCCESS = b'{"type":"SUCCESS","timestamp":1,"balance":1.00}'
-BATCH = Post((deposit("b1"), deposit("b2")))
-BATCH_SUCCESS = b"[" + b",".join(b'{"tx_id":"deposit:bet:b%d",' % n + SUCCESS[1:] for n in (1, 2)) + b"]"
 MOST_BYTES = 1_048_576
 TOO_LONG = "the body is longer than 1048576 bytes"
 ENCODED = "the body is 'gzip' encoded, although identity was asked for"
 
 
 @pytest.mark.parametrize("manner", [None, Fault.SLOW], ids=str)
-@pytest.mark.parametrize(
-    ("post", "said"),
-    [
-        pytest.param(Post((withdraw(),)), SUCCESS, id="a call"),
-        pytest.param(BATCH, BATCH_SUCCESS, id="a batch"),
-    ],
-)
 @pytest.mark.parametrize(
     ("size", "more", "defect"),
     [
@@ -300,17 +281,15 @@ ENCODED = "the body is 'gzip' encoded, although identity was asked for"
     ],
 )
 def test_an_answer_that_is_not_whole_is_no_reply(
-    keys: ServiceKeys, post: Post, said: bytes, manner: Fault | None, size: int, more: tuple[bytes, ...], defect: str
+    keys: ServiceKeys, manner: Fault | None, size: int, more: tuple[bytes, ...], defect: str
 ) -> None:
     """Whatever its beginning says: the rest may say otherwise, or be no JSON at all (spec §2.1)."""
     seen: list[Carried] = []
-    with HostileServer(read_and(response_bytes(200, said.ljust(size), *more))) as server:
-        (answers,) = carry(server.base_url, keys, replace(post, manner=manner), seen=seen)
-    assert len(answers) == len(post.calls)
-    for told in answers:
-        assert told.succeeded is not bool(defect)
-        assert (told.reply is None and told.status is not None) is bool(defect)
-        assert told.problem == (f"HTTP 200, and no reply: {defect}" if defect else "")
+    with HostileServer(read_and(response_bytes(200, SUCCESS.ljust(size), *more))) as server:
+        (told,) = carry(server.base_url, keys, Post(withdraw(), manner=manner), seen=seen)
+    assert told.succeeded is not bool(defect)
+    assert (told.reply is None and told.status is not None) is bool(defect)
+    assert told.problem == (f"HTTP 200, and no reply: {defect}" if defect else "")
     assert [carried.problem for carried in seen] == [defect]
     assert seen[0].answer is not None
     delivery = delivered(seen[0])
@@ -346,9 +325,9 @@ def test_nobody_there_is_an_error(keys: ServiceKeys) -> None:
         url = server.base_url
     began = time.monotonic()
     with pytest.raises(RequestNotSentError, match="wallet's address"):
-        carry(url, keys, Post((withdraw(),)))
+        carry(url, keys, Post(withdraw()))
     assert time.monotonic() - began < PATIENCE_SECONDS
-    ((told,),) = carry(url, keys, Post((withdraw(),), manner=Fault.RESET))
+    (told,) = carry(url, keys, Post(withdraw(), manner=Fault.RESET))
     assert "Connect call failed" in told.problem
 
 
@@ -360,7 +339,7 @@ def test_patience_waits_for_a_wallet_that_starts(keys: ServiceKeys) -> None:
     timer = Timer(0.3, late.start)
     timer.start()
     try:
-        ((told,),) = carry(f"http://127.0.0.1:{port}", keys, Post((withdraw(),)), patience=20.0)
+        (told,) = carry(f"http://127.0.0.1:{port}", keys, Post(withdraw()), patience=20.0)
     finally:
         timer.join()
         late.stop()
@@ -408,7 +387,7 @@ class _Late:
 def test_an_address_that_is_none_is_refused(keys: ServiceKeys, url: str) -> None:
     """Before anything is sent; and plain http goes to this machine alone."""
     with pytest.raises(ConfigurationError):
-        carry(url, keys, Post((withdraw(),)))
+        carry(url, keys, Post(withdraw()))
 
 
 @pytest.mark.parametrize("manner", [None, Fault.SLOW], ids=str)
@@ -421,7 +400,7 @@ def test_a_proxy_of_the_environment_does_not_lead_away_from_this_machine(
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     with HostileServer(answer(response_bytes(200, b'{"type":"ERROR","code":"X"}'))) as server:
-        ((told,),) = carry(server.base_url, keys, Post((withdraw(),), manner=manner))
+        (told,) = carry(server.base_url, keys, Post(withdraw(), manner=manner))
     assert told.code == "X"
 
 

@@ -82,7 +82,7 @@ def genuine(courier: InProcess) -> list[Post]:
 
 
 def operations(posts: Iterable[Post]) -> list[str]:
-    return [post.calls[0].operation for post in posts]
+    return [post.call.operation for post in posts]
 
 
 def only(dealer: Dealer) -> Dealt:
@@ -100,7 +100,7 @@ def answering(code: str | None, operation: str, deliveries: int = 1_000) -> Call
     """Return what makes the first *deliveries* of an operation be answered with *code*; None is a SUCCESS."""
 
     def replace(post: Post, _body: bytes) -> bytes | None:
-        if post.calls[0].operation != operation or post.extra is not None or post.attempt > deliveries:
+        if post.call.operation != operation or post.extra is not None or post.attempt > deliveries:
             return None
         said = {"type": "SUCCESS"} if code is None else {"type": "ERROR", "code": code}
         return json.dumps(said | {"balance": 1, "timestamp": 7}).encode()
@@ -140,8 +140,8 @@ def test_each_fault_at_full_rate_leaves_both_sides_agreeing(fault: Fault, name: 
     assert (only(dealer).state, only(dealer).moved_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not only(dealer).lost
-    assert {post.calls[0] for post in genuine(courier)} <= {
-        post.calls[0] for post in genuine(courier) if courier.arrivals(post.calls[0])
+    assert {post.call for post in genuine(courier)} <= {
+        post.call for post in genuine(courier) if courier.arrivals(post.call)
     }
     late = {"closed", "lost", "jackpot"}
     where = {Fault.EARLY_ROLLBACK: {"cancelled"}, Fault.EARLY_DEPOSIT: late, Fault.LATE_DEPOSIT: late}
@@ -169,7 +169,7 @@ def test_what_a_fault_does_to_a_call(fault: Fault, deliveries: int, arrivals: in
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(fault))
     for call in (the_bet(dealer).planned.withdraw(), the_bet(dealer).planned.deposit(CLOSED.bets[0].won_cents)):
-        assert sum(post.calls == (call,) for post in genuine(courier)) == deliveries
+        assert sum(post.call == call for post in genuine(courier)) == deliveries
         assert courier.arrivals(call) == arrivals
 
 
@@ -201,9 +201,7 @@ def test_the_nth_call_is_struck_and_no_other(number: int) -> None:
     dealer = deal(courier, *rounds, plan=faults(nth={Fault.REPLY_LOST: number}))
     planned = ["b1 withdraw BET", "b1 deposit BET", "b2 withdraw BET", "b2 deposit BET", "b2 deposit JACKPOT"]
     struck = [post for post in genuine(courier) if post.manner is Fault.REPLY_LOST]
-    assert [f"{post.calls[0].bet_id} {post.calls[0].operation} {post.calls[0].action}" for post in struck] == [
-        planned[number - 1]
-    ]
+    assert [f"{post.call.bet_id} {post.call.operation} {post.call.action}" for post in struck] == [planned[number - 1]]
     assert dealer.faults.struck_nth == [Fault.REPLY_LOST]
     assert dealer.faults.calls == 5
 
@@ -227,11 +225,11 @@ def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, 
     assert dealer.faults.struck == {fault: 1}
     by_bet = defaultdict(list)
     for post, _, _ in courier.posts:
-        by_bet[post.calls[0].bet_id].append(post)
+        by_bet[post.call.bet_id].append(post)
     odd = by_bet[bet_id]
     match fault:
         case Fault.OTHER_CONTENT:
-            assert [post.calls[0].operation for post in odd if post.extra is fault] == [operation]
+            assert [post.call.operation for post in odd if post.extra is fault] == [operation]
         case Fault.LATE_DEPOSIT:
             assert dealer.now_millis > START_MILLIS + 9 * HOUR
         case _:
@@ -254,8 +252,8 @@ def times_of(courier: InProcess, item: PlannedItem, operation: str, **options: A
     """Return when the deliveries of an operation were sent, in simulated ms since the first of them."""
     at: list[int] = []
 
-    def on_answer(order: Order, _answers: list[tuple[Answer, ...]]) -> None:
-        if order.posts[0].calls[0].operation == operation:
+    def on_answer(order: Order, _answers: list[Answer]) -> None:
+        if order.posts[0].call.operation == operation:
             at.append(order.at_millis)
 
     deal(courier, item, on_answer=on_answer, **options)
@@ -313,7 +311,7 @@ def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str)
         dealer = deal(courier, item)
         told = 4
     assert operations(genuine(courier)).count(operation) == told
-    assert [post.attempt for post in genuine(courier) if post.calls[0].operation == operation] == [*range(1, told + 1)]
+    assert [post.attempt for post in genuine(courier) if post.call.operation == operation] == [*range(1, told + 1)]
     assert (only(dealer).state, only(dealer).moved_cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
 
@@ -502,7 +500,7 @@ def test_a_deposit_may_come_hours_late() -> None:
     soon = bet(2, at_millis=START_MILLIS + HOUR, ends_at_millis=START_MILLIS + 2 * HOUR)
     began = time.monotonic()
     dealer = deal(courier, CLOSED, round_of(soon, number=2), plan=faults(nth={Fault.LATE_DEPOSIT: 2}))
-    assert [post.calls[0].bet_id for post in genuine(courier)] == ["b1", "b2", "b2", "b1"]
+    assert [post.call.bet_id for post in genuine(courier)] == ["b1", "b2", "b2", "b1"]
     assert dealer.now_millis == START_MILLIS + 2_000 + 9 * HOUR
     assert time.monotonic() - began < 2
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -562,7 +560,7 @@ def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
         dealer = deal(courier, *a_plan(), plan=plan, concurrency=concurrency, seed=3)
         assert not problems(dealer) + disagreements(dealer, courier)
         ends = sorted(f"{dealt.key} {dealt.state} {dealt.moved_cents}" for dealt in dealer.dealt)
-        first = {(post.calls, post.manner, post.extra) for post, _, _ in courier.posts if post.attempt == 1}
+        first = {(post.call, post.manner, post.extra) for post, _, _ in courier.posts if post.attempt == 1}
         return first, ends
 
     alone = struck(1, None)
@@ -570,14 +568,14 @@ def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
     assert len(alone[0]) > 300
 
 
-# --- jackpots, claims, batches ----------------------------------------------------------------------------------------
+# --- jackpots, claims -------------------------------------------------------------------------------------------------
 
 
 def test_a_jackpot_is_paid_besides() -> None:
     """It is a deposit of its own action, after the one that settles the bet, and touches no bet."""
     courier = InProcess()
     dealer = deal(courier, JACKPOT)
-    jackpot = genuine(courier)[-1].calls[0]
+    jackpot = genuine(courier)[-1].call
     assert isinstance(jackpot, DepositCall)
     assert (jackpot.action, jackpot.amount_cents, jackpot.jackpot_id) == ("JACKPOT", 7_000, "pool:crash")
     assert the_bet(dealer).jackpot_paid
@@ -589,129 +587,13 @@ def test_a_claim_pays_the_sum_of_its_free_bets_once(won: tuple[int, ...]) -> Non
     """One deposit of action FREE_BET_CLAIM names each of them; nothing is withdrawn."""
     courier = InProcess()
     dealer = deal(courier, claim(won=won), plan=faults(Fault.REPLY_LOST, Fault.DUPLICATE))
-    (call,) = {post.calls[0] for post in genuine(courier)}
+    (call,) = {post.call for post in genuine(courier)}
     assert isinstance(call, DepositCall)
     assert (call.action, call.amount_cents) == ("FREE_BET_CLAIM", sum(won))
     assert [(each.wager_cents, each.won_cents) for each in call.free_bets] == [(100, cents) for cents in won]
     assert courier.arrivals(call) > 1
     assert courier.ledger.balance("p1") == OPENING_CENTS + sum(won)
     assert not problems(dealer)
-
-
-BATCHES = Profile(deposit_batch=True)
-ROUND_OF_FIVE = round_of(*(bet(number, won_cents=100 * number) for number in range(5)), bet(5, BetEnd.ROLLED_BACK))
-
-
-@pytest.mark.parametrize("supported", [True, False])
-def test_deposits_that_are_due_together_go_in_a_batch(supported: bool) -> None:
-    """A wallet that knows none gets them singly, for the batch is not answered; each is credited once."""
-    courier = InProcess(profile=BATCHES if supported else Profile())
-    dealer = deal(courier, ROUND_OF_FIVE, profile=BATCHES)
-    deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
-    assert [len(post.calls) for post in deposits] == ([5] if supported else [5, 1, 1, 1, 1, 1])
-    assert deposits[0].path == "/deposit-batch"
-    assert not problems(dealer) + disagreements(dealer, courier)
-    assert courier.ledger.balance("p1") == OPENING_CENTS - 5 * 500 + 1_000
-
-
-def test_without_the_profile_no_deposit_goes_in_a_batch() -> None:
-    """Each is a call of its own."""
-    courier = InProcess(profile=BATCHES)
-    deal(courier, ROUND_OF_FIVE)
-    assert all(len(post.calls) == 1 for post in genuine(courier))
-
-
-@pytest.mark.parametrize("acted", [True, False])
-def test_what_is_left_out_of_the_answer_to_a_batch_is_sent_again_singly(acted: bool) -> None:
-    """Whether the wallet had acted on it or not, it is credited once (docs/decisions/0010)."""
-
-    class LeavesOut(Wallet):
-        def deposit(self, call: DepositCall) -> Reply:
-            if call.bet_id == "b3" and not acted and self.ledger.bet("b2").state == "CLOSED" and len(seen) == 0:  # type: ignore[union-attr]
-                seen.append(call)
-                raise OSError("the database is gone for a moment")
-            return super().deposit(call)
-
-    seen: list[DepositCall] = []
-
-    def without_b3(post: Post, body: bytes) -> bytes | None:
-        if len(post.calls) == 1:
-            return None
-        return json.dumps([item for item in json.loads(body) if not item["tx_id"].endswith("b3")]).encode()
-
-    courier = InProcess(profile=BATCHES, handler=LeavesOut, replace=without_b3)
-    dealer = deal(courier, ROUND_OF_FIVE, profile=BATCHES)
-    deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
-    assert [[call.bet_id for call in post.calls] for post in deposits] == [["b0", "b1", "b2", "b3", "b4"], ["b3"]]
-    assert deposits[1].attempt == 2
-    assert bool(seen) is not acted
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def test_an_extra_goes_in_no_batch() -> None:
-    """A deposit with other content that is due together with another deposit is judged as the extra that it is."""
-    courier = InProcess(profile=BATCHES)
-    bets = bet(1), bet(2, ends_at_millis=START_MILLIS + 2_001), bet(3, ends_at_millis=START_MILLIS + 2_001)
-    dealer = deal(courier, round_of(*bets), plan=faults(nth={Fault.OTHER_CONTENT: 2}), profile=BATCHES)
-    assert [[call.bet_id for call in post.calls] for post, _, _ in courier.posts[3:]] == [["b1"], ["b2", "b3"], ["b1"]]
-    assert courier.posts[-1][0].extra is Fault.OTHER_CONTENT
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def in_order(courier: InProcess) -> list[list[str]]:
-    """Return what deposits were posted, each with its action."""
-    return [
-        [f"{call.bet_id} {call.action}" for call in post.calls]
-        for post in genuine(courier)
-        if isinstance(post.calls[0], DepositCall)
-    ]
-
-
-@pytest.mark.parametrize(("number", "order"), [(2, [["b1"], ["b2", "b3"]]), (4, [["b1"], ["b2"], ["b3"]])])
-def test_a_deposit_with_a_fault_goes_alone(number: int, order: list[list[str]]) -> None:
-    """Its fault is laid over it, and over no other call; those before and behind it may still go together."""
-    courier = InProcess(profile=BATCHES)
-    plan = faults(nth={Fault.SLOW: number})
-    dealer = deal(courier, round_of(bet(1), bet(2), bet(3)), plan=plan, profile=BATCHES)
-    assert in_order(courier) == [[f"{bet_id} BET" for bet_id in each] for each in order]
-    (struck,) = (post for post in genuine(courier) if post.manner is Fault.SLOW)
-    assert [call.bet_id for call in struck.calls] == [f"b{number // 2}"]
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def test_jackpots_and_claims_go_in_no_batch() -> None:
-    """They are due together, and each is posted alone."""
-    courier = InProcess(profile=BATCHES)
-    bets = bet(1, jackpot_cents=100), bet(2, jackpot_cents=200)
-    dealer = deal(courier, round_of(*bets), claim(1), claim(2), profile=BATCHES)
-    assert sorted(in_order(courier), key=len)[:-1] == [
-        ["f1 FREE_BET_CLAIM"], ["f2 FREE_BET_CLAIM"], ["b1 JACKPOT"], ["b2 JACKPOT"],
-    ]  # fmt: skip
-    assert max(in_order(courier), key=len) == ["b1 BET", "b2 BET"]
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
-    """Else nobody could tell whose fault an answer is."""
-    courier = InProcess(profile=BATCHES, random=Random(2))
-    plan = faults(*OF_WEBHOOKS, rate=0.05)
-    listened = Listened()
-    dealer = deal(courier, *a_batchy_plan(), plan=plan, profile=BATCHES, concurrency=8, seed=9, balances=listened)
-    batched = [post for post, _, _ in courier.posts if len(post.calls) > 1]
-    assert sum(len(post.calls) for post in batched) > 20
-    assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
-    in_batches = Counter(call for post in batched for call in post.calls)
-    bets = (dealt for dealt in dealer.dealt if isinstance(dealt, DealtBet))
-    assert set(in_batches) <= {bet.planned.deposit(bet.planned.won_cents) for bet in bets}
-    assert set(in_batches.values()) == {1}
-    assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def a_batchy_plan() -> list[PlannedItem]:
-    return [
-        round_of(*(bet(10 * number + each, won_cents=each) for each in range(8)), number=number) for number in range(12)
-    ]
 
 
 # --- who is to blame --------------------------------------------------------------------------------------------------
@@ -885,10 +767,10 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     dealer = Dealer([CANCELLED], faults=plan, balances=listened)
     done, refused = Answer(success(balance_cents=1), 200), Answer(error(code, balance_cents=1), 200)
     lost = Answer(None, None, "reply lost")
-    heard = iter([[[lost]], [[done], [refused]][::order], [[done]]])
+    heard = iter([[lost], [done, refused][::order], [done]])
     told = []
     while (now := dealer.next()) is not None:
-        told.append([post.calls[0].operation for post in now.posts])
+        told.append([post.call.operation for post in now.posts])
         dealer.answered(now, next(heard))
     assert told == [["rollback"], ["withdraw", "withdraw"], ["rollback"]]
     assert listened.ended == [("b1", -500), ("b1", 500)]
@@ -905,7 +787,6 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
             Profile(codes="core", unknown_rollback="success"), id="few codes, and SUCCESS to unknown rollbacks"
         ),
         pytest.param(Profile(duplicate_reply="verbatim", early_deposit_code="SYSTEM_ERROR"), id="replies repeated"),
-        pytest.param(Profile(deposit_batch=True), id="batches"),
     ],
 )
 @pytest.mark.parametrize("retries", ["three", "cancel", "none"])
@@ -924,9 +805,8 @@ def test_a_right_wallet_is_never_blamed_in_a_long_run(seed: int, retries: str) -
         Profile(),
         Profile(codes="core", unknown_rollback="success"),
         Profile(duplicate_reply="verbatim"),
-        BATCHES,
     ]
-    blameless(seed, 2_000, profiles[seed % 4], retries)
+    blameless(seed, 2_000, profiles[seed % 3], retries)
 
 
 def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
@@ -1064,13 +944,12 @@ OTHER_NAMES = Profile(
     },
     rollback_tx_id="own",
     early_deposit_code="SYSTEM_ERROR",
-    deposit_batch=True,
 )
 
 
 @pytest.mark.parametrize("plan", [FaultPlan(), FaultPlan.parse("all")], ids=["no faults", "all faults"])
 def test_a_provider_with_other_names_is_played(plan: FaultPlan) -> None:
-    """Bodies, batches and tx_ids are those of the profile, and the wallet of that profile agrees on every bet."""
+    """Bodies and tx_ids are those of the profile, and the wallet of that profile agrees on every bet."""
     items = list(Plan(seed=3, start_millis=START_MILLIS, games=catalogue(3), players=("p1",), bets=150))
     courier = InProcess(opening={"p1": 10**9}, profile=OTHER_NAMES)
     dealer = deal(courier, *items, plan=plan, profile=OTHER_NAMES)

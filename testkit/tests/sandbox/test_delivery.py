@@ -7,10 +7,9 @@ import pytest
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, MovingCall
-from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_batch
+from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import Reply, error, success
-from game_operator_testkit.provider.delivery import BATCH_PATH, Answer, Post, answers_in, unanswered
+from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
 from game_operator_testkit.provider.faults import Fault
 from tests.support.calls import claim, deposit, rollback, withdraw
 
@@ -46,7 +45,7 @@ def test_which_answers_are_definite(name: str, code: str | None) -> None:
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_what_is_not_heard_is_not_definite(call: MovingCall) -> None:
     """Silence says nothing of a call's fate."""
-    (answer,) = unanswered([call], "reply lost")
+    answer = unanswered("reply lost")
     assert not answer.settles(call)
     assert not answer.succeeded
     assert (answer.code, answer.status, str(answer)) == (None, None, "reply lost")
@@ -55,25 +54,15 @@ def test_what_is_not_heard_is_not_definite(call: MovingCall) -> None:
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_post_of_one_call(call: MovingCall) -> None:
     """It goes to the call's own path, and its bytes are the encoder's (spec §4.1)."""
-    post = Post((call,))
+    post = Post(call)
     assert post.path == f"/{call.operation}"
     assert post.signed == post.body == encode_call(call)
-
-
-def test_a_post_of_several_is_a_batch() -> None:
-    """The array holds each deposit with the very bytes that it has alone (docs/decisions/0010)."""
-    calls = (deposit("b1"), deposit("b2", amount_cents=0))
-    post = Post(calls)
-    assert post.path == BATCH_PATH == "/deposit-batch"
-    assert [item.body for item in read_batch(post.signed, Profile(deposit_batch=True))] == [
-        encode_call(call) for call in calls
-    ]
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_body_that_a_proxy_wrote_anew(call: MovingCall) -> None:
     """It says the same in other bytes, under the signature of the first ones."""
-    post = Post((call,), extra=Fault.RESERIALISED)
+    post = Post(call, extra=Fault.RESERIALISED)
     sent = post.body
     assert post.signed == encode_call(call)
     assert sent != post.signed
@@ -83,15 +72,15 @@ def test_a_body_that_a_proxy_wrote_anew(call: MovingCall) -> None:
 @pytest.mark.parametrize("extra", [None, *(fault for fault in Fault if fault is not Fault.RESERIALISED)], ids=str)
 def test_no_other_fault_changes_a_byte(extra: Fault | None) -> None:
     """A duplicate is the same call, and a forger copies it."""
-    post = Post((withdraw(),), extra=extra)
+    post = Post(withdraw(), extra=extra)
     assert post.body == post.signed == encode_call(withdraw())
 
 
 def test_the_faults_of_a_post_are_named() -> None:
     """For people: what was added, and what was laid over the way."""
-    assert Post((withdraw(),)).faults == ""
-    assert Post((withdraw(),), manner=Fault.RESET).faults == "reset"
-    assert Post((withdraw(),), manner=Fault.RESET, extra=Fault.FORGED).faults == "forged, reset"
+    assert Post(withdraw()).faults == ""
+    assert Post(withdraw(), manner=Fault.RESET).faults == "reset"
+    assert Post(withdraw(), manner=Fault.RESET, extra=Fault.FORGED).faults == "forged, reset"
 
 
 @pytest.mark.parametrize(
@@ -114,46 +103,18 @@ def test_the_faults_of_a_post_are_named() -> None:
 )
 def test_what_is_heard(status: int, body: bytes, told: str) -> None:
     """The body counts, whatever the status; what is no reply of spec §2.1 is not heard, and says why."""
-    (answer,) = answers_in(Post((withdraw(),)), status, body)
+    answer = answer_in(Post(withdraw()), status, body)
     assert told in str(answer)
     assert answer.status == status
     assert (answer.reply is None) is ("no reply" in told)
     assert len(str(answer)) < 400
 
 
-@pytest.mark.parametrize("post", [Post((withdraw(),)), Post((deposit("b1"), deposit("b2")))], ids=["a call", "a batch"])
-def test_what_was_not_read_whole_is_not_heard(post: Post) -> None:
-    """Of a call or a batch, nothing in it counts, and each call is told why (spec §2.1)."""
-    single = b'{"type":"SUCCESS","balance":1.00,"timestamp":7}'
-    body = single if len(post.calls) == 1 else b"[%b,%b]" % (OK % b"b1", OK % b"b2")
-    assert all(answer.succeeded for answer in answers_in(post, 200, body))
-    answers = answers_in(post, 200, body, "the body is too long")
-    assert [str(answer) for answer in answers] == ["HTTP 200, and no reply: the body is too long"] * len(post.calls)
-    assert all((answer.reply, answer.status is None) == (None, False) for answer in answers)
-    assert not any(answer.settles(call) for answer, call in zip(answers, post.calls, strict=True))
-
-
-BATCH = Post((deposit("b1"), deposit("b2"), deposit("b3")))
-OK = b'{"tx_id":"deposit:bet:%b","type":"SUCCESS","balance":1.00,"timestamp":7}'
-
-
-@pytest.mark.parametrize(
-    ("body", "heard"),
-    [
-        pytest.param(b"[%b,%b,%b]" % (OK % b"b1", OK % b"b2", OK % b"b3"), [True, True, True], id="all"),
-        pytest.param(b"[%b,%b,%b]" % (OK % b"b3", OK % b"b1", OK % b"b2"), [True, True, True], id="in another order"),
-        pytest.param(b"[%b,%b]" % (OK % b"b1", OK % b"b3"), [True, False, True], id="one left out"),
-        pytest.param(b"[%b]" % (OK % b"b9"), [False, False, False], id="somebody else's"),
-        pytest.param(b"[]", [False, False, False], id="none"),
-        pytest.param(b"[%b,%b]" % (OK % b"b1", OK % b"b1"), [False, False, False], id="one twice"),
-        pytest.param(b'{"type":"ERROR","code":"SYSTEM_ERROR"}', [False, False, False], id="one reply for all"),
-        pytest.param(b"<html>", [False, False, False], id="no JSON"),
-        pytest.param(b'[{"tx_id":null,"type":"ERROR","code":"X"}]', [False, False, False], id="without a tx_id"),
-        pytest.param(b"[7]", [False, False, False], id="no objects"),
-    ],
-)
-def test_what_is_heard_of_a_batch(body: bytes, heard: list[bool]) -> None:
-    """Answers belong to their tx_id, wherever they stand; what is left out was not heard (docs/decisions/0010)."""
-    answers = answers_in(BATCH, 200, body)
-    assert [answer.reply is not None for answer in answers] == heard
-    assert all(answer.settles(call) is known for answer, call, known in zip(answers, BATCH.calls, heard, strict=True))
+def test_what_was_not_read_whole_is_not_heard() -> None:
+    """Nothing in it counts, and the call is told why (spec §2.1)."""
+    post, body = Post(withdraw()), b'{"type":"SUCCESS","balance":1.00,"timestamp":7}'
+    assert answer_in(post, 200, body).succeeded
+    answer = answer_in(post, 200, body, "the body is too long")
+    assert (str(answer), answer.reply) == ("HTTP 200, and no reply: the body is too long", None)
+    assert answer.status == 200
+    assert not answer.settles(post.call)

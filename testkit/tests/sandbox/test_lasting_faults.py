@@ -66,7 +66,7 @@ def test_what_was_kept_back_is_sent_late(fault: Fault, end: BetEnd, state: Servi
     assert len(courier.posts) == (2 if fault is HELD else 1)
     release(dealer, courier, lost=True)
     assert len(courier.posts) == 2
-    call = courier.posts[1][0].calls[0]
+    call = courier.posts[1][0].call
     assert isinstance(call, DepositCall if state is ServiceState.CLOSED else RollbackCall)
     assert (dealer.unsent, dealt_bet(dealer).unsent) == ([], None)
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -128,7 +128,7 @@ class _Gone(InProcess):
 
     gone = False
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         if self.gone:
             raise TransportError("The wallet has gone", attempts=1, elapsed_seconds=0.0)
         return await super().post(post)

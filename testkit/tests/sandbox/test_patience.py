@@ -29,9 +29,9 @@ class Canned:
     def __init__(self, answers: tuple[Answer, ...], seconds: float) -> None:
         self._answers, self._seconds = iter(answers), seconds
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         await asyncio.sleep(self._seconds)
-        return (next(self._answers),)
+        return next(self._answers)
 
 
 def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: Post | None = None) -> int:
@@ -41,7 +41,7 @@ def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: 
     async def everything() -> None:
         nonlocal heard
         for _ in answers:
-            await courier.post(post or Post((CALL,)))
+            await courier.post(post or Post(CALL))
             heard += 1
 
     with suppress(TransportError):
@@ -62,7 +62,7 @@ def test_the_end_is_told() -> None:
 
     async def everything() -> None:
         for _ in range(2):
-            await courier.post(Post((CALL,)))
+            await courier.post(Post(CALL))
 
     with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
         asyncio.run(everything())
@@ -74,10 +74,10 @@ class Unreachable:
     def __init__(self, silent: int) -> None:
         self._silent = silent
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         self._silent -= 1
         if self._silent >= 0:
-            return (SILENCE,)
+            return SILENCE
         await asyncio.sleep(0.2)
         raise RequestNotSentError("/withdraw: refused", elapsed_seconds=0.0)
 
@@ -89,9 +89,9 @@ def test_how_long_a_wallet_was_waited_for_that_cannot_be_reached(silent: int) ->
 
     async def everything() -> None:
         for _ in range(silent):
-            await courier.post(Post((CALL,)))
+            await courier.post(Post(CALL))
             await asyncio.sleep(0.3)
-        await courier.post(Post((CALL,)))
+        await courier.post(Post(CALL))
 
     with pytest.raises(TransportError, match="cannot be reached any more: /withdraw: refused") as gone:
         asyncio.run(everything())
@@ -112,7 +112,7 @@ def test_an_answer_of_use_begins_it_anew(answer: Answer) -> None:
 )
 def test_what_a_fault_hid_is_not_the_wallets(manner: Fault | None, extra: Fault | None) -> None:
     """A reply that we lost ourselves, and the refusal of a stranger."""
-    assert posted(*[SILENCE] * 3, post=Post((CALL,), manner=manner, extra=extra)) == 3
+    assert posted(*[SILENCE] * 3, post=Post(CALL, manner=manner, extra=extra)) == 3
 
 
 def test_many_in_vain_are_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:

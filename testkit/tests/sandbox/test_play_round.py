@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import pytest
@@ -27,14 +27,14 @@ from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit import DeliveryInDoubtError
-from game_operator_testkit.provider.delivery import answers_in
+from game_operator_testkit.provider.delivery import answer_in
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault
 from game_operator_testkit.provider.keys import ServiceKeys, new_key
 from game_operator_testkit.sandbox import PlayedRound, Sandbox
 from game_operator_testkit.sandbox import server as server_module
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.games import limits_of
-from game_operator_testkit.sandbox.service.exchange_log import LiveLog
+from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
 from game_operator_testkit.sandbox.storm.players import PlayersBooks
 from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, terms
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
@@ -201,7 +201,7 @@ def test_a_bet_at_each_stage(table: Table) -> None:
     look()
     while (order := dealer.next()) is not None:
         look()
-        dealer.answered(order, [answers_in(post, 200, said) for post in order.posts])
+        dealer.answered(order, [answer_in(post, 200, said) for post in order.posts])
         look()
     service.played(planned, dealer, [])
     assert states == ["NOT_FOUND", "NOT_FOUND", "OPEN", "CLOSED", "CLOSED"]
@@ -380,8 +380,8 @@ def test_no_key_reaches_the_live_log(table: Table, keys: ServiceKeys) -> None:
     assert "ServiceKeys" not in told
 
 
-def vars_of(exchange: object) -> dict[str, object]:
-    return {name: getattr(exchange, name) for name in exchange.__slots__}  # type: ignore[attr-defined]  # A dataclass.
+def vars_of(exchange: Exchange) -> dict[str, object]:
+    return {each.name: getattr(exchange, each.name) for each in fields(exchange)}
 
 
 def test_what_must_be_refused_must_be_refused_again(table: Table) -> None:

@@ -31,7 +31,7 @@ class Counting:
         self.order: list[Post] = []
         self._before = before
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         self._before(post)
         self.order.append(post)
         self.under_way.append(post)
@@ -39,7 +39,7 @@ class Counting:
         await asyncio.sleep(0.005)
         self.together.append({str(each.extra) for each in self.under_way})
         self.under_way.remove(post)
-        return tuple(Answer(DONE, 200) for _ in post.calls)
+        return Answer(DONE, 200)
 
 
 def dealer(count: int = 12, plan: FaultPlan = NO_FAULTS) -> Dealer:
@@ -82,7 +82,7 @@ def test_a_duplicate_arrives_beside_its_call_where_that_is_possible(concurrency:
 
 def test_what_was_heard_is_told() -> None:
     """Each order, once, with an answer for each of its posts."""
-    told: list[tuple[Order, list[tuple[Answer, ...]]]] = []
+    told: list[tuple[Order, list[Answer]]] = []
     plan = faults(Fault.DUPLICATE)
     asyncio.run(play(dealer(3, plan), Counting().post, on_answer=lambda order, answers: told.append((order, answers))))
     assert [len(answers) for _, answers in told] == [len(order.posts) for order, _ in told] == [2] * 6

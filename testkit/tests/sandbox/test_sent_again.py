@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
-from game_operator.profile import Profile
 from testkit.tests.sandbox.dealing import InProcess
 from testkit.tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
 from testkit.tests.sandbox.wrong_wallets import WrongWallet
@@ -113,7 +112,7 @@ def test_a_wallet_that_fails_in_old_repeats_is_found() -> None:
 
 def _again(courier: InProcess) -> list[MovingCall]:
     """Return the calls that were sent more than once, of a storm without faults."""
-    counts = Counter(post.calls[0] for post, *_ in courier.posts)
+    counts = Counter(post.call for post, *_ in courier.posts)
     return [call for call, count in counts.items() if count > 1]
 
 
@@ -139,7 +138,6 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     [
         pytest.param({"faults": "all"}, id="all faults"),
         pytest.param({"faults": "all", "retries": "cancel"}, id="and withdraws are cancelled"),
-        pytest.param({"profile": Profile(deposit_batch=True)}, id="batches"),
     ],
 )
 @pytest.mark.parametrize("audit", AUDITS)

@@ -38,7 +38,7 @@ def made_by(key: RSAPublicKey, signature: Signature, body: bytes) -> bool:
 @pytest.mark.parametrize("extra", EXTRAS, ids=str)
 def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey, extra: Fault | None) -> None:
     """The service's own, but for a forgery and a key of old; each verifies under its own key alone."""
-    post = Post((withdraw(),), extra=extra)
+    post = Post(withdraw(), extra=extra)
     signature = keys.signature(post.request)
     current, stranger = (
         load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, service_keys.stranger())

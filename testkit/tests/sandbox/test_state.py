@@ -12,14 +12,14 @@ from game_operator.models import GrantRequest
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.protocol.http import HttpReply
 from game_operator_testkit.provider import keys as service_keys
-from game_operator_testkit.provider.delivery import Carried, Post, answers_in
+from game_operator_testkit.provider.delivery import Carried, Post, answer_in
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.keys import new_key
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedRound
 from game_operator_testkit.sandbox.service.state import SandboxService
 from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
-from tests.support.calls import deposit, withdraw
+from tests.support.calls import withdraw
 from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.slow
@@ -131,7 +131,7 @@ def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sa
     order = again.next()
     assert order is not None
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
-    again.answered(order, [answers_in(post, 200, said) for post in order.posts])
+    again.answered(order, [answer_in(post, 200, said) for post in order.posts])
     service.played(late, again, [])
     with pytest.raises(ConfigurationError, match="claimed already"):
         service.dealer(claim)
@@ -154,33 +154,33 @@ def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_aga
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        pytest.param(carried(Post((withdraw(),))), ("valid", 200, "", ""), id="a call"),
+        pytest.param(carried(Post(withdraw())), ("valid", 200, "", ""), id="a call"),
         pytest.param(
-            carried(Post((withdraw(),), attempt=3, manner=Fault.RESET), "reset", None),
+            carried(Post(withdraw(), attempt=3, manner=Fault.RESET), "reset", None),
             ("valid", None, "reset", "delivery 3; reset"), id="a repeat that was reset",
         ),
         pytest.param(
-            carried(Post((withdraw(),)), sent_again=True),
+            carried(Post(withdraw()), sent_again=True),
             ("valid", 200, "", "sent twice: the wallet closed a kept connection"), id="a closed connection",
         ),
         pytest.param(
-            carried(Post((withdraw(),), manner=Fault.REPLY_LOST), "reply lost"),
+            carried(Post(withdraw(), manner=Fault.REPLY_LOST), "reply lost"),
             ("valid", 200, "reply-lost", "reply lost"), id="a lost reply",
         ),
         pytest.param(
-            carried(Post((withdraw(),), extra=Fault.FORGED)),
+            carried(Post(withdraw(), extra=Fault.FORGED)),
             ("forged", 200, "forged", "must be refused"), id="forged",
         ),
         pytest.param(
-            carried(Post((withdraw(),), extra=Fault.OLD_KEY)),
+            carried(Post(withdraw(), extra=Fault.OLD_KEY)),
             ("old key", 200, "old-key", "must be refused"), id="old key",
         ),
         pytest.param(
-            carried(Post((withdraw(),), extra=Fault.DUPLICATE)),
+            carried(Post(withdraw(), extra=Fault.DUPLICATE)),
             ("valid", 200, "duplicate", ""), id="a duplicate",
         ),
         pytest.param(
-            carried(Post((withdraw(),), extra=Fault.OTHER_CONTENT)),
+            carried(Post(withdraw(), extra=Fault.OTHER_CONTENT)),
             ("valid", 200, "other-content", "must be refused"), id="other content",
         ),
     ],
@@ -196,12 +196,6 @@ def test_what_was_seen_is_kept(service: SandboxService, seen: Seen, told: tuple[
         "webhook",
     )
     assert service.live.recent() == [exchange]
-
-
-def test_a_batch_is_kept_under_its_first_call(service: SandboxService) -> None:
-    """A batch has many bets; one can be shown."""
-    exchange = service.saw(*carried(Post((deposit("b1"), deposit("b2")))))
-    assert (exchange.path, exchange.bet_id) == ("/deposit-batch", "b1")
 
 
 def test_keys_are_made_when_first_needed(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
@@ -14,7 +14,7 @@ from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.protocol.http import HeaderPairs, HttpReply, without_secret
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
-from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
@@ -213,10 +213,10 @@ def reply_in(answer: HttpReply) -> tuple[Reply | None, str]:
 @dataclass(frozen=True, slots=True)
 class Post:
     """
-    One posting of a call, or of a batch of deposits.
+    One posting of a call.
 
     Attributes:
-        calls: The call; several are a batch.
+        call: The call.
         serial: The place in the order of sending, counted from 1.
         attempt: Which delivery of the call this is, counted from 1.
         manner: The fault laid over the way there or back, or None.
@@ -224,7 +224,7 @@ class Post:
         writer: Writes its bytes.
     """
 
-    calls: tuple[MovingCall, ...]
+    call: MovingCall
     serial: int = 0
     attempt: int = 1
     manner: Fault | None = None
@@ -234,13 +234,12 @@ class Post:
     @property
     def path(self) -> str:
         """Where it goes, below the wallet's url."""
-        return f"/{self.calls[0].operation}" if len(self.calls) == 1 else BATCH_PATH
+        return f"/{self.call.operation}"
 
     @property
     def signed(self) -> bytes:
         """The bytes that the signature is made of."""
-        bodies = list(map(self.writer.encoded, self.calls))
-        return bodies[0] if len(bodies) == 1 else b"[" + b",".join(bodies) + b"]"
+        return self.writer.encoded(self.call)
 
     @property
     def body(self) -> bytes:
@@ -315,45 +314,39 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A post, and the answer to the one call in it that this history is about."""
+    """A post, and its answer."""
 
     post: Post
     answer: Answer
-    call: MovingCall
+
+    @property
+    def call(self) -> MovingCall:
+        """The call that was posted."""
+        return self.post.call
 
 
-def unanswered(calls: Iterable[MovingCall], problem: str, status: int | None = None) -> tuple[Answer, ...]:
-    """Return an answer for each call that says why there is no reply."""
-    answer = Answer(None, status, problem if status is None else f"HTTP {status}, and no reply: {problem}")
-    return tuple(answer for _ in calls)
+def unanswered(problem: str, status: int | None = None) -> Answer:
+    """Return an answer that says why there is no reply."""
+    return Answer(None, status, problem if status is None else f"HTTP {status}, and no reply: {problem}")
 
 
-def answers_in(post: Post, status: int, body: bytes, defect: str = "") -> tuple[Answer, ...]:
+def answer_in(post: Post, status: int, body: bytes, defect: str = "") -> Answer:
     """
-    Return what *body*, an answer to *post*, says of each of its calls; a body that is not a reply says why.
+    Return what *body*, an answer to *post*, says; a body that is not a reply says why.
 
     A body with a *defect* counts as unread.
     """
     if defect:
-        return unanswered(post.calls, defect, status)
-    early_code = post.writer.profile.early_deposit_code
+        return unanswered(defect, status)
     try:
-        if len(post.calls) == 1:
-            return (Answer(read_reply(body), status, early_code=early_code),)
-        replies = read_batch_reply(body)
+        return Answer(read_reply(body), status, early_code=post.writer.profile.early_deposit_code)
     except MalformedCallError as malformed:
-        return unanswered(post.calls, str(malformed), status)
-    # What is left out of the answer to a batch is sent again (docs/decisions/0010).
-    left_out = Answer(None, None, "left out of the answer to its batch")
-    return tuple(
-        left_out if (reply := replies.get(call.tx_id or "")) is None else Answer(reply, status, early_code=early_code)
-        for call in post.calls
-    )
+        return unanswered(str(malformed), status)
 
 
-def answers_to(post: Post, carried: Carried) -> tuple[Answer, ...]:
+def answer_to(post: Post, carried: Carried) -> Answer:
     """
-    Return what the service received for each call of *post*.
+    Return what the service received for *post*.
 
     Traces and reports show it, so a signature that the wallet quotes is cut out (docs/decisions/0030).
     """
@@ -364,5 +357,5 @@ def answers_to(post: Post, carried: Carried) -> tuple[Answer, ...]:
         problem = problem.replace(signature.decode(), "[signature removed]")
         answer = None if answer is None else without_secret(answer, signature)
     if answer is None or problem:
-        return unanswered(post.calls, problem)
-    return answers_in(post, answer.status, answer.body, answer.defect)
+        return unanswered(problem)
+    return answer_in(post, answer.status, answer.body, answer.defect)

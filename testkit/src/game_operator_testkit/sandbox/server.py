@@ -62,7 +62,7 @@ class Sandbox(SandboxBase):
         allow_remote: Whether other machines may reach it: its control room has no password.
         record: A file for the exchanges of ``live``: those of earlier runs are there from the start of the block, and
             new ones are written to it. It has the signatures of all calls. None keeps them in memory alone.
-        profile: What is assumed: names of fields, the signature's header, batches of deposits.
+        profile: What is assumed: names of fields, and the signature's header.
         control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
             ``game_operator_testkit.control_room.ControlRoom``. None serves the API alone.
 

@@ -10,10 +10,10 @@ from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import Order
 
-#: Carries a post, and returns an answer for each of its calls; raises TransportError if the wallet cannot be reached.
-Courier: TypeAlias = Callable[[Post], Awaitable[tuple[Answer, ...]]]
-#: Called with each order and its answers: for each post an answer for each of its calls.
-OnAnswer: TypeAlias = Callable[[Order, list[tuple[Answer, ...]]], object]
+#: Carries a post, and returns its answer; raises TransportError if the wallet cannot be reached.
+Courier: TypeAlias = Callable[[Post], Awaitable[Answer]]
+#: Called with each order and the answers to its posts.
+OnAnswer: TypeAlias = Callable[[Order, list[Answer]], object]
 
 
 async def play(
@@ -61,7 +61,7 @@ async def play(
         raise unreachable.exceptions[0] from None
 
 
-async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
+async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[Answer]:
     """Carry the posts of *order* in order, duplicates beside their posts if *at_once*, and return the answers."""
     groups: list[tuple[Post, ...]] = []
     for post in order.posts:
@@ -69,7 +69,7 @@ async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tup
             groups[-1] += (post,)
         else:
             groups.append((post,))
-    answers: list[tuple[Answer, ...]] = []
+    answers: list[Answer] = []
     for group in groups:
-        answers += [await courier(group[0])] if len(group) == 1 else await asyncio.gather(*map(courier, group))
+        answers += await asyncio.gather(*map(courier, group))
     return answers

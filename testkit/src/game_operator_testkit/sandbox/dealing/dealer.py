@@ -12,6 +12,8 @@ How a service repeats, and what it makes of an answer, is assumed (docs/decision
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
@@ -22,14 +24,12 @@ from game_operator_testkit.provider.faults import LASTING_FAULTS, NO_FAULTS, Fau
 from game_operator_testkit.sandbox.dealing import accepted_mistakes
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
-from game_operator_testkit.sandbox.dealing.deliveries import DEFAULT_RETRIES, Agenda, RetryPreset, retry_preset
+from game_operator_testkit.sandbox.dealing.deliveries import DEFAULT_RETRIES, RetryPreset, retry_preset
 from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
 _MOST_ATTEMPTS: Final = 30
-#: Most items of a batch (docs/decisions/0010).
-_MOST_IN_A_BATCH: Final = 1_000
 #: How a bet's end may overtake its withdraw.
 _OVERTAKEN: Final = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
 #: What keeps a settlement back, the strongest first.
@@ -47,8 +47,7 @@ class Dealer:
         faults: What is laid over the deliveries.
         retries: When an unanswered call is sent again.
         seed: What the faults are drawn by, together with a call's number.
-        profile: Names the fields of the bodies, and says whether deposits that are due together go in a batch; claims
-            that it has no words for are not played.
+        profile: Names the fields of the bodies; claims that it has no words for are not played.
         on_change: Called with a bet or claim whenever its state changed.
         balances: Records what calls move, and the balances that wallets report.
         each_fault_occurs: Whether a fault that is drawn too seldom is laid on a call all the same; see ``FaultDraws``.
@@ -78,7 +77,9 @@ class Dealer:
         # A board that nobody reads costs little.
         self._balances = balances or BalanceBoard()
         self._most_attempts = most_attempts
-        self._due = Agenda()
+        #: What is due, the earliest first, and of one time in the order in which it was added.
+        self._due: list[tuple[int, int, PendingCall]] = []
+        self._added = count()
         #: Calls that were sent and not answered definitely, in the order of their first sending.
         self._unanswered: dict[PendingCall, None] = {}
         #: The simulated time, Unix milliseconds.
@@ -93,13 +94,11 @@ class Dealer:
     def next(self) -> Order | None:
         """Return what is to be sent now, or None while nothing is due: at the end, or until something is answered."""
         while True:
-            while self._coming is not None and (
-                (first := self._due.first()) is None or self._coming.at_millis <= first[0]
-            ):
+            while self._coming is not None and (not self._due or self._coming.at_millis <= self._due[0][0]):
                 self._deal()
-            if self._due.first() is None:
+            if not self._due:
                 return None
-            at_millis, pending = self._due.pop()
+            at_millis, _, pending = heappop(self._due)
             self.now_millis = max(self.now_millis, at_millis)
             if not self._is_moot(pending) and not self._is_kept_back(pending):
                 return self._order(pending, at_millis)
@@ -111,7 +110,7 @@ class Dealer:
         for pending in kept:
             dealt = pending.dealt
             if lost or (isinstance(dealt, DealtBet) and dealt.unsent is Fault.SETTLEMENT_HELD):
-                self._due.add(self.now_millis, pending)
+                self._add(self.now_millis, pending)
             else:
                 self.unsent.append(pending)
 
@@ -132,18 +131,17 @@ class Dealer:
                     left[kind] += 1
                     sent = sum(each.post.is_genuine and each.call == call for each in dealt.history)
                     again = PendingCall(dealt, call, "", attempts=sent, first=answer, again=True)
-                    self._due.add(self.now_millis + 1, again)
+                    self._add(self.now_millis + 1, again)
 
-    def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
-        """Take in *answers*: for each post of *order* an answer for each of its calls."""
-        for number, pending in enumerate(order.pending):
-            answered = [(post, each[number]) for post, each in zip(order.posts, answers, strict=True)]
-            pending.dealt.history.extend(Sent(post, answer, post.calls[number]) for post, answer in answered)
-            self._check(pending, answered)
-            if pending.again:
-                self._end_again(pending, answered)
-            elif pending.extra is None:
-                self._follow(pending, answered)
+    def answered(self, order: Order, answers: Sequence[Answer]) -> None:
+        """Take in the *answers* to the posts of *order*."""
+        pending, answered = order.pending, list(zip(order.posts, answers, strict=True))
+        pending.dealt.history.extend(Sent(post, answer) for post, answer in answered)
+        self._check(pending, answered)
+        if pending.again:
+            self._end_again(pending, answered)
+        elif pending.extra is None:
+            self._follow(pending, answered)
 
     @property
     def in_doubt(self) -> int:
@@ -155,6 +153,10 @@ class Dealer:
         for pending in tuple(self._unanswered):
             self._give_up(pending)
 
+    def _add(self, at_millis: int, pending: PendingCall) -> None:
+        """Let *pending* be due."""
+        heappush(self._due, (at_millis, next(self._added), pending))
+
     def _deal(self) -> None:
         item, self._coming = self._coming, next(self._items, None)
         assert item is not None
@@ -162,7 +164,7 @@ class Dealer:
             if "FREE_BET_CLAIM" in self._writer.claim_types:
                 claim = DealtClaim(planned=item)
                 self.dealt.append(claim)
-                self._due.add(item.at_millis, self.faults.planned(claim, item.deposit(), Fault.OTHER_CONTENT))
+                self._add(item.at_millis, self.faults.planned(claim, item.deposit(), Fault.OTHER_CONTENT))
             return
         for planned in item.bets:
             bet = DealtBet(planned=replace(planned, rollback_tx_id=self._writer.profile.rollback_tx_id))
@@ -177,7 +179,7 @@ class Dealer:
                 self.faults.take_off(withdraw, overtaken)
             elif end is not None and any(fault in withdraw.faults for fault in overtaken):
                 bet.hurried, end.releases, first = True, withdraw, end
-            self._due.add(planned.at_millis, first)
+            self._add(planned.at_millis, first)
 
     def _end_of(self, bet: DealtBet) -> PendingCall | None:
         if bet.planned.end is BetEnd.OPEN:
@@ -227,40 +229,14 @@ class Dealer:
         return True
 
     def _order(self, pending: PendingCall, at_millis: int) -> Order:
-        if pending.extra is not None:
-            return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
         if pending.again:
             pending.attempts += 1
             # It may move nothing, and whatever it moves is found with its bet.
             self._balances.begin(pending.dealt.player_id, 0, pending.dealt)
-            return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
-        together = (pending, *(self._beside(at_millis) if self._may_go_in_a_batch(pending) else ()))
-        for each in together:
-            each.attempts += 1
-            self._begun(each)
-        return Order(together, self.faults.posts(tuple(each.call for each in together), pending), at_millis)
-
-    def _may_go_in_a_batch(self, pending: PendingCall) -> bool:
-        if (
-            not self._writer.profile.deposit_batch
-            or pending.attempts
-            or pending.faults
-            or pending.extra
-            or pending.releases
-        ):
-            return False
-        call = pending.call
-        return isinstance(pending.dealt, DealtBet) and isinstance(call, DepositCall) and not call.is_claim
-
-    def _beside(self, at_millis: int) -> Iterator[PendingCall]:
-        """Yield the deposits that are due at the same moment, to go in a batch."""
-        for _ in range(_MOST_IN_A_BATCH - 1):
-            first = self._due.first()
-            if first is None or first[0] != at_millis or not self._may_go_in_a_batch(first[1]):
-                return
-            _, other = self._due.pop()
-            if not self._is_moot(other):
-                yield other
+        elif pending.extra is None:
+            pending.attempts += 1
+            self._begun(pending)
+        return Order(pending, self.faults.posts(pending), at_millis)
 
     def _begun(self, pending: PendingCall) -> None:
         """Settle or cancel the bet, for the service, as soon as the call that says so is first sent."""
@@ -306,7 +282,7 @@ class Dealer:
                     pending.dealt.cancelled_unseen = True
                 elif any(answer.succeeded for answer in definite):
                     pending.dealt.problems.append("its deposit was accepted before its withdraw was sent")
-            self._due.add(self.now_millis + 1, pending.releases)
+            self._add(self.now_millis + 1, pending.releases)
             pending.releases = None
         if definite:
             # Of a withdraw that was doubled and cancelled in between, the SUCCESS says more.
@@ -334,14 +310,14 @@ class Dealer:
         wait_millis = self._retries.wait_millis(pending.attempts)
         if wait_millis is not None and (self._retries.repeats_withdraws or not can_cancel):
             if pending.attempts < self._most_attempts:
-                self._due.add(self.now_millis + wait_millis, pending)
+                self._add(self.now_millis + wait_millis, pending)
                 return
             last = next((answer for _, answer in reversed(answered) if answer.reply is not None), answered[-1][1])
             bet.problems.append(f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}")
         self._give_up(pending)
         if can_cancel and isinstance(bet, DealtBet):
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
-            self._due.add(self.now_millis, PendingCall(bet, bet.planned.rollback(), f"{pending.draw}:cancelled"))
+            self._add(self.now_millis, PendingCall(bet, bet.planned.rollback(), f"{pending.draw}:cancelled"))
 
     def _give_up(self, pending: PendingCall) -> None:
         pending.dealt.lost = True
@@ -354,7 +330,7 @@ class Dealer:
     def _settled(self, pending: PendingCall, answer: Answer) -> None:
         self._ended(pending, pending.moved_cents(answer))
         if Fault.OTHER_CONTENT in pending.faults:
-            self._due.add(self.now_millis + 1, pending.changed())
+            self._add(self.now_millis + 1, pending.changed())
         bet = pending.dealt
         if isinstance(bet, DealtClaim):
             self._change(bet, ServiceState.PAID if answer.succeeded else ServiceState.REFUSED)
@@ -383,7 +359,7 @@ class Dealer:
                 bet.paid = answer.succeeded
                 accepted_mistakes.check_unpaid(bet)
                 if answer.succeeded and pending.then is not None:
-                    self._due.add(self.now_millis + _JACKPOT_AFTER_MILLIS, pending.then)
+                    self._add(self.now_millis + _JACKPOT_AFTER_MILLIS, pending.then)
 
     def _placed(self, bet: DealtBet, end: PendingCall | None) -> None:
         bet.accepted = True
@@ -396,7 +372,7 @@ class Dealer:
             self._change(bet, ServiceState.CLOSED)
         elif end is not None:
             late_millis = _LATE_MILLIS if Fault.LATE_DEPOSIT in end.faults else 0
-            self._due.add(max(self.now_millis, bet.planned.ends_at_millis) + late_millis, end)
+            self._add(max(self.now_millis, bet.planned.ends_at_millis) + late_millis, end)
 
     def _change(self, dealt: Dealt, state: ServiceState) -> None:
         dealt.state = state

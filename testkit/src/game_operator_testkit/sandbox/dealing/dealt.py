@@ -237,11 +237,11 @@ class Order:
     Posts to be carried now: one after the other, but a duplicate beside the post before it where that is possible.
 
     Attributes:
-        pending: Whose calls they are; several in a batch.
+        pending: Whose call it is.
         posts: The posts, in order.
         at_millis: The simulated time.
     """
 
-    pending: tuple[PendingCall, ...] = field(repr=False)
+    pending: PendingCall = field(repr=False)
     posts: tuple[Post, ...]
     at_millis: int

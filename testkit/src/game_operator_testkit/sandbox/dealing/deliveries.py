@@ -1,21 +1,18 @@
 """
-When a call is delivered: retries, and the agenda of what is due.
+When a call is sent again.
 
 The specification shows no retries (spec §6). The presets are the habits of existing services, from none at all to
 endless (assumed, docs/decisions/0017).
 """
 
-import heapq
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator_testkit.sandbox.dealing.dealt import PendingCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +58,3 @@ def retry_preset(name: str) -> RetryPreset:
     except KeyError:
         known = ", ".join(RETRY_PRESETS)
         raise ConfigurationError(f"The retries {shown(name)} are unknown. Pass one of {known}.") from None
-
-
-class Agenda:
-    """Calls that are due at some time, the earliest first, and of one time in the order in which they were added."""
-
-    def __init__(self) -> None:
-        self._added = count()
-        self._heap: list[tuple[int, int, PendingCall]] = []
-
-    def add(self, at_millis: int, pending: PendingCall) -> None:
-        """Let *pending* be due."""
-        heapq.heappush(self._heap, (at_millis, next(self._added), pending))
-
-    def first(self) -> tuple[int, PendingCall] | None:
-        """Return when the earliest call is due, and the call; None if nothing is due."""
-        return (self._heap[0][0], self._heap[0][2]) if self._heap else None
-
-    def pop(self) -> tuple[int, PendingCall]:
-        """Take and return what ``first`` returned."""
-        at_millis, _, pending = heapq.heappop(self._heap)
-        return at_millis, pending

@@ -112,8 +112,8 @@ class FaultDraws:
             self._chance.taken_off([fault for fault in faults if fault in pending.faults])
         pending.faults = tuple(fault for fault in pending.faults if fault not in faults)
 
-    def posts(self, calls: tuple[MovingCall, ...], pending: PendingCall) -> tuple[Post, ...]:
-        """Return what is posted to deliver *calls*, in order; the faults are those of *pending*, the first of them."""
+    def posts(self, pending: PendingCall) -> tuple[Post, ...]:
+        """Return what is posted to deliver *pending*, in order."""
         faults = pending.faults
         if pending.attempts > 1 and not pending.again:
             calm = pending.attempts >= _CALM_FROM
@@ -121,7 +121,7 @@ class FaultDraws:
         manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
         attempt = max(1, pending.attempts)
         posts = tuple(
-            Post(calls, next(self._serials), attempt, manner if extra is None else None, extra, self._writer)
+            Post(pending.call, next(self._serials), attempt, manner if extra is None else None, extra, self._writer)
             for extra in (_IN_ORDER if pending.extra is None else (pending.extra,))
             if extra is pending.extra or extra in faults
         )

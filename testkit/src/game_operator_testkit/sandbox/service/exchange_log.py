@@ -49,7 +49,7 @@ class Exchange:
         fault: The names of the faults that were laid over it, with ", " between them; "" if there was none.
         note: Anything else: why there is no answer, or which delivery of a call this is.
         player_id, bet_id, round_id, tx_id: What it was about, as far as known.
-        amount_cents: What a webhook takes, pays or gives back, as far as known; of a batch all of it together.
+        amount_cents: What a webhook takes, pays or gives back, as far as known.
         url: Where it went to, for a webhook.
         defect: Why *response_body* is not the whole body in plain bytes; "" if it is.
         number: Counts up from 1; given by the log.

@@ -6,7 +6,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, TransportError, shown
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
 from game_operator.protocol.webhook import BodyWriter
-from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answers_to, delivered
+from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answer_to, delivered
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
@@ -236,7 +236,7 @@ class SandboxService:
     async def _carry_all(
         self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
     ) -> None:
-        async def answers(post: Post) -> tuple[Answer, ...]:
+        async def answer(post: Post) -> Answer:
             try:
                 carried = await carry(post)
             except TransportError:
@@ -244,11 +244,10 @@ class SandboxService:
                 raise
             if carried.answer is not None:
                 deliveries.append(delivered(carried))
-            number = self.saw(post, carried).number
-            return tuple(replace(answer, number=number) for answer in answers_to(post, carried))
+            return replace(answer_to(post, carried), number=self.saw(post, carried).number)
 
         while (order := dealer.next()) is not None:
-            dealer.answered(order, [await answers(post) for post in order.posts])
+            dealer.answered(order, [await answer(post) for post in order.posts])
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
@@ -311,7 +310,7 @@ class SandboxService:
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
         notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else _MUST_BE_REFUSED)
-        about = fields_about(post.calls)
+        about = fields_about(post.call)
         exchange = self._recorded(carried, notes, signature=post.signed_with, fault=post.faults, **about)
         self._judge(exchange, is_genuine=post.is_genuine)
         return exchange
@@ -406,15 +405,10 @@ def _has_signature_of(keys: ServiceKeys, headers: HeaderPairs, path: str, body: 
     return any(value == signature for _, value in headers)
 
 
-def fields_about(calls: Sequence[WebhookCall]) -> dict[str, Any]:  # Any: fields of Exchange.
-    """Return what *calls* are about, as fields of an exchange; of a batch the ids are those of its first call."""
-    if not calls:
-        return {}
-    amounts = [cents for call in calls if (cents := getattr(call, "amount_cents", None)) is not None]
-    ids = ("player_id", "bet_id", "round_id", "tx_id")
-    return {name: getattr(calls[0], name, None) or "" for name in ids} | {
-        "amount_cents": sum(amounts) if amounts else None
-    }
+def fields_about(call: MovingCall) -> dict[str, Any]:  # Any: fields of Exchange.
+    """Return what *call* is about, as fields of an exchange."""
+    names = ("player_id", "bet_id", "round_id", "tx_id")
+    return {name: getattr(call, name, None) or "" for name in names} | {"amount_cents": call.amount_cents}
 
 
 def fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
-from game_operator_testkit.provider.delivery import Answer, Post, answers_to
+from game_operator_testkit.provider.delivery import Answer, Post, answer_to
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
@@ -192,11 +192,11 @@ class Storm:
             patience=self.patience,
         )
 
-        async def measured(post: Post) -> tuple[Answer, ...]:
+        async def measured(post: Post) -> Answer:
             carried = await carrier.carry_post(post)
             if carried.answer is not None and post.manner is None:
                 self._latencies_ms.append(carried.elapsed_ms)
-            return answers_to(post, carried)
+            return answer_to(post, carried)
 
         async with aclosing(carrier):
             await self._play(dealer, NotingCourier(measured, self.timeline, self.patience).post, on_progress)

@@ -45,7 +45,7 @@ class Timeline:
     def __init__(self) -> None:
         self.posts: int = 0
         #: By their number, which is the order of sending and so that of causes too.
-        self._sent: dict[int, tuple[Post, tuple[Answer, ...]]] = {}
+        self._sent: dict[int, tuple[Post, Answer | None]] = {}
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace so far; empty if nothing was sent."""
@@ -54,16 +54,16 @@ class Timeline:
 
     def begin(self, post: Post) -> None:
         """Note that *post* is about to be sent."""
-        self._sent[post.serial] = post, ()
+        self._sent[post.serial] = post, None
 
-    def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
-        """Note the *answers* to a post."""
+    def note(self, post: Post, answer: Answer) -> None:
+        """Note the *answer* to a post."""
         self.posts += 1
-        self._sent[post.serial] = post, answers
+        self._sent[post.serial] = post, answer
 
 
-def _line(post: Post, answers: tuple[Answer, ...]) -> str:
-    """Return the line for a *post* and its answers; it holds no signature."""
+def _line(post: Post, answer: Answer | None) -> str:
+    """Return the line for a *post* and its answer; it holds no signature."""
     return json.dumps(
         {
             "serial": post.serial,
@@ -71,7 +71,7 @@ def _line(post: Post, answers: tuple[Answer, ...]) -> str:
             "faults": post.faults,
             "path": post.path,
             "body": post.body.decode(),
-            "heard": list(map(str, answers)),
+            "answer": None if answer is None else str(answer),
         }
     )
 
@@ -87,9 +87,9 @@ class NotingCourier:
         self._courier, self._timeline, self._patience = courier, timeline, patience
         self._in_vain, self._since = 0, 0.0
 
-    async def post(self, post: Post) -> tuple[Answer, ...]:
+    async def post(self, post: Post) -> Answer:
         """
-        Carry *post*, and return an answer for each of its calls.
+        Carry *post*, and return its answer.
 
         Raises:
             TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
@@ -97,7 +97,7 @@ class NotingCourier:
         began = time.monotonic()
         self._timeline.begin(post)
         try:
-            answers = await self._courier(post)
+            answer = await self._courier(post)
         except TransportError as gone:
             self._timeline.posts += not isinstance(gone, RequestNotSentError)
             if self._patience is None:
@@ -109,20 +109,20 @@ class NotingCourier:
             # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
             self._timeline.posts += 1
             raise
-        self._timeline.note(post, answers)
+        self._timeline.note(post, answer)
         if self._patience is not None and post.manner is None and post.is_genuine:
-            await self._wait_after(answers, self._patience)
-        return answers
+            await self._wait_after(answer, self._patience)
+        return answer
 
-    async def _wait_after(self, answers: tuple[Answer, ...], patience: float) -> None:
-        if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
+    async def _wait_after(self, answer: Answer, patience: float) -> None:
+        if answer.reply is not None and answer.code not in NO_HELP:
             self._in_vain = 0
             return
         if not self._in_vain:
             self._since = time.monotonic()
         self._in_vain += 1
         if time.monotonic() - self._since > patience:
-            reason = f"The wallet gives no definite answer any more; the last was: {answers[-1]}"
+            reason = f"The wallet gives no definite answer any more; the last was: {answer}"
             raise _wallet_gone(reason, self._in_vain, self._since)
         await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
 

@@ -1,62 +1,17 @@
-"""When a call is sent and what strikes its repeats: the agenda, in the order of time."""
+"""Which faults are laid on which calls."""
 
-from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 import pytest
 
 from game_operator.protocol.webhook import DEFAULT_WRITER
 from game_operator_testkit.provider.faults import Fault, FaultPlan
-from game_operator_testkit.sandbox.dealing.dealt import DealtBet, PendingCall
-from game_operator_testkit.sandbox.dealing.deliveries import Agenda
+from game_operator_testkit.sandbox.dealing.dealt import DealtBet
 from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws
 from testkit.tests.sandbox import dealing
-from tests.support.seeds import random_of
 
 BET = dealing.bet()
 DEALT = DealtBet(planned=BET)
-
-
-@cache
-def named(name: str) -> PendingCall:
-    """Return the withdraw of the bet *name*."""
-    return PendingCall(replace(DEALT, planned=replace(BET, bet_id=name)), BET.withdraw(), name)
-
-
-def drained(agenda: Agenda) -> list[tuple[int, str]]:
-    found: list[tuple[int, str]] = []
-    while (first := agenda.first()) is not None:
-        assert agenda.pop() == first
-        found.append((first[0], first[1].dealt.key))
-    return found
-
-
-def test_in_the_order_of_time() -> None:
-    """And of one time in the order in which they were added."""
-    agenda = Agenda()
-    for at_millis, name in ((5, "b"), (1, "z"), (5, "a"), (3, "c")):
-        agenda.add(at_millis, named(name))
-    assert drained(agenda) == [(1, "z"), (3, "c"), (5, "b"), (5, "a")]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_out_of_turn(seed: int) -> None:
-    """Whatever is added, taken and added again: the earliest comes first, and each thing once."""
-    random, agenda = random_of(seed), Agenda()
-    waiting: dict[str, int] = {}
-    for number in range(300):
-        name = str(random.randrange(number + 1))
-        if random.randrange(2) and name not in waiting:
-            waiting[name] = random.randrange(50)
-            agenda.add(waiting[name], named(name))
-            continue
-        first = agenda.first()
-        assert (first is None) is (not waiting)
-        if first is not None:
-            assert agenda.pop() == first
-            assert waiting.pop(first[1].dealt.key) == first[0] == min([first[0], *waiting.values()])
-    assert {name: at_millis for at_millis, name in drained(agenda)} == waiting
 
 
 @pytest.mark.parametrize(("attempt", "struck"), [(1, {"forged", "old-key", "reserialised"}), (2, set()), (5, set())])
@@ -65,7 +20,7 @@ def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
     draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
     pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = attempt
-    posts = draws.posts((pending.call,), pending)
+    posts = draws.posts(pending)
     assert {str(post.extra) for post in posts} == {"None", "duplicate"} | struck
     assert {str(post.manner) for post in posts if post.extra is None} == {"request-lost"}
 
@@ -75,7 +30,7 @@ def test_from_the_sixth_delivery_on_all_is_calm() -> None:
     draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
     pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = 6
-    assert [(post.extra, post.manner) for post in draws.posts((pending.call,), pending)] == [(None, None)]
+    assert [(post.extra, post.manner) for post in draws.posts(pending)] == [(None, None)]
 
 
 def _drawn(plan: FaultPlan, *, each_occurs: bool, bets: int) -> list[tuple[Fault, ...]]:
