@@ -946,7 +946,9 @@ def _without_run_ids(text: str) -> str:
         pytest.param("api-429@3", "a storm makes none", id="for one of its calls"),
         pytest.param("reset,api-inactive=1%", "a storm makes none", id="beside another"),
         pytest.param("settlement-lost", "After settlement-lost, service and wallet differ", id="lasting"),
-        pytest.param("reset,other-won@3", "After other-won, service and wallet differ", id="lasting, in one call"),
+        pytest.param(
+            "reset,settlement-held@3", "After settlement-held, service and wallet differ", id="lasting, in one call"
+        ),
     ],
 )
 def test_faults_that_a_storm_does_not_have(

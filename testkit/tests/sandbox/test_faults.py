@@ -29,7 +29,7 @@ def test_every_fault_is_described_once() -> None:
     assert [info.name for info in FAULTS] == list(Fault)
     assert {info.name for info in FAULTS if info.side == "api"} == set(API_FAULTS)
     assert [info.name for info in FAULTS if info.is_lasting] == list(LASTING_FAULTS)
-    assert LASTING_FAULTS == ("settlement-lost", "settlement-held", "silent-rollback", "other-won")
+    assert LASTING_FAULTS == ("settlement-lost", "settlement-held")
     assert all(info.title and info.text.endswith(".") for info in FAULTS)
     assert len({info.text for info in FAULTS}) == len(FAULTS)
 

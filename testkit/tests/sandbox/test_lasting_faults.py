@@ -5,7 +5,6 @@ from hashlib import sha256
 
 import pytest
 
-from game_operator.codes import BetState
 from game_operator.errors import TransportError
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator_testkit.provider.delivery import Answer, Post
@@ -15,11 +14,11 @@ from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet, ServiceState
 from game_operator_testkit.sandbox.dealing.plan import BetEnd
-from testkit.tests.sandbox.dealing import OPENING_CENTS, InProcess, bet, deal, disagreements, faults, problems, round_of
+from testkit.tests.sandbox.dealing import InProcess, bet, deal, disagreements, faults, problems, round_of
 
 WAGER, WON = 500, 1_250
 KEYS = ThrowAwayKeys()
-LOST, HELD, SILENT, OTHER = LASTING_FAULTS
+LOST, HELD = LASTING_FAULTS
 
 
 def dealt_bet(dealer: Dealer) -> DealtBet:
@@ -40,7 +39,6 @@ KEPT_BACK = [
     pytest.param(LOST, BetEnd.ROLLED_BACK, ServiceState.ROLLED_BACK, id="a rollback is lost"),
     pytest.param(HELD, BetEnd.CLOSED, ServiceState.CLOSED, id="a deposit is held"),
     pytest.param(HELD, BetEnd.ROLLED_BACK, ServiceState.ROLLED_BACK, id="a rollback is held"),
-    pytest.param(SILENT, BetEnd.CLOSED, ServiceState.ROLLED_BACK, id="cancelled in silence"),
 ]
 
 
@@ -74,51 +72,27 @@ def test_what_was_kept_back_is_sent_late(fault: Fault, end: BetEnd, state: Servi
     assert len(courier.posts) == 2
 
 
-@pytest.mark.parametrize("fault", [LOST, HELD, SILENT])
+@pytest.mark.parametrize("fault", [LOST, HELD])
 @pytest.mark.parametrize("early", [Fault.EARLY_DEPOSIT, Fault.EARLY_ROLLBACK])
 def test_what_is_kept_back_overtakes_nothing(fault: Fault, early: Fault) -> None:
     """A settlement that is not sent cannot arrive before its withdraw."""
     end = BetEnd.CLOSED if early is Fault.EARLY_DEPOSIT else BetEnd.ROLLED_BACK
     courier = InProcess()
     dealer = deal(courier, round_of(bet(end=end)), plan=faults(fault, early))
-    possible = end is BetEnd.CLOSED or fault is not SILENT
-    assert dealer.faults.struck == ({fault: 1} if possible else {early: 1})
-    assert courier.posts[0][0].path == ("/withdraw" if possible else "/rollback")
+    assert dealer.faults.struck == {fault: 1}
+    assert courier.posts[0][0].path == "/withdraw"
 
 
-def test_the_strongest_of_several_faults_strikes() -> None:
+def test_of_both_faults_the_first_strikes() -> None:
     """One bet is kept back for one reason."""
-    courier = InProcess()
-    dealer = deal(courier, round_of(bet()), plan=faults(*LASTING_FAULTS))
-    assert dealer.faults.struck == {SILENT: 1}
-    assert dealt_bet(dealer).won_cents == WON
-
-
-@pytest.mark.parametrize(
-    ("won", "reported"),
-    [
-        pytest.param(WON, WON // 2, id="half of a win"),
-        pytest.param(1, 0, id="nothing of a cent"),
-        pytest.param(0, WAGER, id="the wager of a loss"),
-    ],
-)
-def test_another_win_at_the_service(won: int, reported: int) -> None:
-    """The deposit pays what was won; the service reports something else."""
-    courier = InProcess()
-    dealer = deal(courier, round_of(bet(won_cents=won)), plan=faults(OTHER))
-    dealt = dealt_bet(dealer)
-    assert (dealt.state, dealt.won_cents, dealt.unsent) == (ServiceState.CLOSED, reported, None)
-    assert dealer.faults.struck == {OTHER: 1}
-    record = courier.ledger.bet("b1")
-    assert record is not None
-    assert (record.state, record.won_cents) == (BetState.CLOSED, won)
-    assert courier.ledger.balance("p1") == OPENING_CENTS - WAGER + won
+    dealer = deal(InProcess(), round_of(bet()), plan=faults(*LASTING_FAULTS))
+    assert dealer.faults.struck == {LOST: 1}
 
 
 def test_a_refused_bet_is_not_struck() -> None:
     """There is nothing to settle."""
     courier = InProcess(opening={"p1": WAGER - 1})
-    dealer = deal(courier, round_of(bet()), plan=faults(LOST, OTHER))
+    dealer = deal(courier, round_of(bet()), plan=faults(LOST))
     assert dealt_bet(dealer).state is ServiceState.REFUSED
     assert (dealer.unsent, dealer.faults.struck) == ([], {})
 

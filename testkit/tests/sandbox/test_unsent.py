@@ -146,8 +146,8 @@ def test_faults_by_rate_and_number(provider: InProcessSandbox, ledger: MemoryLed
     provider.faults.set_nth("settlement-held", 1)
     assert provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
     assert not provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
-    provider.faults.set("silent-rollback", 1)
-    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700)
+    provider.faults.set("settlement-lost", 1)
+    played = provider.play_round(player_id="p1", wager_cents=500, cancel=True)
     with provider.client() as client:
         assert isinstance(client.fetch_bet(played.bet_ids[0]), RolledBackBet)
     provider.faults.clear()

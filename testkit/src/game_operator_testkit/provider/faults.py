@@ -49,8 +49,6 @@ class Fault(StrEnum):
     API_INACTIVE = "api-inactive"
     SETTLEMENT_LOST = "settlement-lost"
     SETTLEMENT_HELD = "settlement-held"
-    SILENT_ROLLBACK = "silent-rollback"
-    OTHER_WON = "other-won"
 
 
 @dataclass(frozen=True, slots=True)

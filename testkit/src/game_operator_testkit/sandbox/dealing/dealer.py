@@ -32,8 +32,6 @@ from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedClaim, Pla
 _MOST_ATTEMPTS: Final = 30
 #: How a bet's end may overtake its withdraw.
 _OVERTAKEN: Final = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
-#: What keeps a settlement back, the strongest first.
-_KEEPS_BACK: Final = (Fault.SILENT_ROLLBACK, Fault.SETTLEMENT_LOST, Fault.SETTLEMENT_HELD)
 _LATE_MILLIS: Final = 9 * 60 * 60 * 1_000
 _JACKPOT_AFTER_MILLIS: Final = 1_000
 
@@ -174,7 +172,7 @@ class Dealer:
             overtaken = _OVERTAKEN.get(planned.end, ())
             first = withdraw = self.faults.planned(bet, bet.planned.withdraw(), Fault.OTHER_CONTENT, *overtaken)
             end = withdraw.then = self._end_of(bet)
-            if end is not None and not {*_KEEPS_BACK, Fault.REQUEST_LOST}.isdisjoint(end.faults):
+            if end is not None and not {*LASTING_FAULTS, Fault.REQUEST_LOST}.isdisjoint(end.faults):
                 # What does not arrive overtakes nothing.
                 self.faults.take_off(withdraw, overtaken)
             elif end is not None and any(fault in withdraw.faults for fault in overtaken):
@@ -185,14 +183,9 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            rollback = bet.planned.rollback()
-            return self._end(bet, self.faults.planned(bet, rollback, Fault.SETTLEMENT_LOST, Fault.SETTLEMENT_HELD))
+            return self._end(bet, self.faults.planned(bet, bet.planned.rollback(), *LASTING_FAULTS))
         call = bet.planned.deposit(bet.planned.won_cents)
         deposit = self.faults.planned(bet, call, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT, *LASTING_FAULTS)
-        if Fault.OTHER_WON in deposit.faults:
-            # Less than was won, so that no limit of the game is broken; of a loss the wager.
-            won_cents = bet.planned.won_cents
-            bet.reported_won_cents = won_cents // 2 if won_cents else bet.planned.wager_cents
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
             jackpot = bet.planned.jackpot(bet.planned.jackpot_cents)
             deposit.then = self.faults.planned(bet, jackpot, Fault.OTHER_CONTENT)
@@ -206,13 +199,10 @@ class Dealer:
 
     def _is_kept_back(self, pending: PendingCall) -> bool:
         """Settle or cancel the bet for the service alone, if a fault keeps *pending* back, and return whether."""
-        bet, fault = pending.dealt, next((fault for fault in _KEEPS_BACK if fault in pending.faults), None)
+        bet, fault = pending.dealt, next((fault for fault in LASTING_FAULTS if fault in pending.faults), None)
         if fault is None or pending.extra is not None or not isinstance(bet, DealtBet):
             return False
-        if fault is Fault.SILENT_ROLLBACK:
-            pending.call, bet.reported_won_cents = bet.planned.rollback(), None
-        struck = {fault} if bet.reported_won_cents is None else {fault, Fault.OTHER_WON} & {fault, *pending.faults}
-        self.faults.occurred(bet, *struck)
+        self.faults.occurred(bet, fault)
         # It has occurred: what is sent late is sent as any other call. The jackpot is not paid.
         pending.faults = tuple(each for each in pending.faults if each not in LASTING_FAULTS)
         pending.then, pending.is_late, bet.unsent = None, True, fault

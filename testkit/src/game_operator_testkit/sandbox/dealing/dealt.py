@@ -111,7 +111,6 @@ class DealtBet(_Record):
         paid: Whether its deposit was answered SUCCESS.
         jackpot_paid: Whether its jackpot was answered SUCCESS.
         unsent: The lasting fault that keeps its deposit or rollback back, or None.
-        reported_won_cents: What the service reports as won, where that differs from its deposit; else None.
     """
 
     KIND: ClassVar[str] = "bet"
@@ -123,7 +122,6 @@ class DealtBet(_Record):
     paid: bool = False
     jackpot_paid: bool = False
     unsent: Fault | None = None
-    reported_won_cents: int | None = None
     state: ServiceState = ServiceState.PLACING
 
     @property
@@ -132,14 +130,9 @@ class DealtBet(_Record):
         return self.planned.jackpot_cents if self.jackpot_paid else 0
 
     @property
-    def won_cents(self) -> int:
-        """What the service reports as won."""
-        return self.planned.won_cents if self.reported_won_cents is None else self.reported_won_cents
-
-    @property
     def belief(self) -> str:
         """Where the service has it, in words."""
-        won = f" with {amount_from_cents(self.won_cents)} won" if self.state is ServiceState.CLOSED else ""
+        won = f" with {amount_from_cents(self.planned.won_cents)} won" if self.state is ServiceState.CLOSED else ""
         return f"the service has it {self.state}{won}"
 
     @property
@@ -147,7 +140,7 @@ class DealtBet(_Record):
         """What it did to the balance, as the service believes."""
         if self.state not in (ServiceState.OPEN, ServiceState.CLOSED):
             return self.jackpot_cents
-        won_cents = self.won_cents if self.state is ServiceState.CLOSED else 0
+        won_cents = self.planned.won_cents if self.state is ServiceState.CLOSED else 0
         return won_cents - self.planned.wager_cents + self.jackpot_cents
 
 

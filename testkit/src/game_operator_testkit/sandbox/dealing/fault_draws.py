@@ -23,8 +23,8 @@ _OF_REPEATS: Final = (*_ON_THE_WIRE, Fault.DUPLICATE)
 _IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RESERIALISED)
 #: What may occur in any call.
 _OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
-#: Faults that show in no post: of the order and the time in which calls are sent, and of what the service reports.
-_NOT_IN_POSTS: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT, Fault.OTHER_WON})
+#: Faults that show in no post: of the order and the time in which calls are sent.
+_NOT_IN_POSTS: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
 #: How often a storm needs each fault: so many times in 1,000 bets, fewer in a smaller storm, and no more in a larger.
 _LEAST: Final = 5
 #: How often each is laid on calls: once at first, so many times in 1,000 bets more, and no more than the most. That is

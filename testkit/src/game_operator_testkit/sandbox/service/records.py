@@ -27,5 +27,5 @@ def record_bet(world: SandboxWorld, dealt: Dealt) -> None:
         "timestamp": dealt.planned.at_millis,
         **{name: getattr(dealt.planned, name) for name in ("round_id", "instance_id", "game")},
     }
-    won = {"won": dealt.won_cents} if kind is ClosedBet else {}
+    won = {"won": dealt.planned.won_cents} if kind is ClosedBet else {}
     world.add_bet(kind.model_validate(placed | won))

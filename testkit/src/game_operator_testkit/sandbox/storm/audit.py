@@ -154,7 +154,7 @@ def _agree(bet: DealtBet, record: BetRecord | None) -> bool:
     match bet.state:
         case ServiceState.CLOSED:
             return record is not None and (state, record.wager_cents, record.won_cents) == (
-                BetState.CLOSED, bet.planned.wager_cents, bet.won_cents,
+                BetState.CLOSED, bet.planned.wager_cents, bet.planned.won_cents,
             )  # fmt: skip
         case ServiceState.OPEN:
             return record is not None and (state, record.wager_cents) == (BetState.OPEN, bet.planned.wager_cents)
