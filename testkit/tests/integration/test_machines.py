@@ -28,7 +28,6 @@ from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.storm.players import LedgerBooks
 from game_operator_testkit.sandbox.storm.report import StormReport
 from game_operator_testkit.sandbox.storm.storm import OnProgress, Storm
-from game_operator_testkit.sandbox.storm.trace import NotingCourier
 from testkit.tests.sandbox.storming import head_of
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.namespaces import Link, Machine, Network, why_no_namespaces
@@ -90,7 +89,7 @@ class Provider(Storm):
                     self._hear(name, post, answer)
                     return answer
 
-            await self._play(dealer, NotingCourier(post, self.timeline, self.patience).post, on_progress)
+            await self._play(dealer, post, on_progress)
 
     def _hear(self, name: str, post: Post, answer: Answer) -> None:
         if not post.is_genuine or post.manner is not None:

@@ -11,7 +11,7 @@ from game_operator.models.webhooks import DepositCall, Reply, WithdrawCall
 from game_operator.money import Cents
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import Fault
-from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline
+from game_operator_testkit.sandbox.storm.trace import Timeline
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,12 @@ class Canned:
 
 def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: Post | None = None) -> int:
     """Return how many of the *answers* were heard before patience was at its end."""
-    courier, heard = NotingCourier(Canned(answers, takes).post, Timeline(), patience), 0
+    timeline, courier, heard = Timeline(patience), Canned(answers, takes), 0
 
     async def everything() -> None:
         nonlocal heard
         for _ in answers:
-            await courier.post(post or Post(CALL))
+            await timeline.carry(courier.post, post or Post(CALL))
             heard += 1
 
     with suppress(TransportError):
@@ -58,11 +58,11 @@ def test_patience_ends(answer: Answer) -> None:
 
 def test_the_end_is_told() -> None:
     """For how long, and what was heard last."""
-    courier = NotingCourier(Canned((SILENCE, TROUBLE), 0).post, Timeline(), 0)
+    timeline, courier = Timeline(0), Canned((SILENCE, TROUBLE), 0)
 
     async def everything() -> None:
         for _ in range(2):
-            await courier.post(Post(CALL))
+            await timeline.carry(courier.post, Post(CALL))
 
     with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
         asyncio.run(everything())
@@ -85,13 +85,13 @@ class Unreachable:
 @pytest.mark.parametrize("silent", [pytest.param(0, id="at once"), pytest.param(1, id="after silence")])
 def test_how_long_a_wallet_was_waited_for_that_cannot_be_reached(silent: int) -> None:
     """From its last answer of use on, and not the moment of the last attempt; no advice on what never left."""
-    courier = NotingCourier(Unreachable(silent).post, Timeline(), 60)
+    timeline, courier = Timeline(60), Unreachable(silent)
 
     async def everything() -> None:
         for _ in range(silent):
-            await courier.post(Post(CALL))
+            await timeline.carry(courier.post, Post(CALL))
             await asyncio.sleep(0.3)
-        await courier.post(Post(CALL))
+        await timeline.carry(courier.post, Post(CALL))
 
     with pytest.raises(TransportError, match="cannot be reached any more: /withdraw: refused") as gone:
         asyncio.run(everything())

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
@@ -29,7 +30,7 @@ from game_operator_testkit.sandbox.service.seed import catalogue
 from game_operator_testkit.sandbox.storm.audit import Difference, audit, audit_answers
 from game_operator_testkit.sandbox.storm.players import Books, check_players, check_wallet
 from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline, TraceHead
+from game_operator_testkit.sandbox.storm.trace import Timeline, TraceHead
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -87,8 +88,11 @@ class Storm:
     timeout: float = 10.0
     courier: Courier | None = None
     patience: float = _PATIENCE_SECONDS
-    timeline: Timeline = field(default_factory=Timeline, init=False)
+    timeline: Timeline = field(init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.timeline = Timeline(self.patience)
 
     def run(self, on_progress: OnProgress | None = None) -> StormReport:
         """
@@ -178,11 +182,12 @@ class Storm:
         for is_again in (False, True):
             if is_again:
                 dealer.repeat_earliest(_MOST_AGAIN)
-            await play(dealer, courier, concurrency=self.concurrency, on_answer=report_progress)
+            carry = partial(self.timeline.carry, courier)
+            await play(dealer, carry, concurrency=self.concurrency, on_answer=report_progress)
 
     async def _carry(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         if self.courier is not None:
-            await self._play(dealer, NotingCourier(self.courier, self.timeline).post, on_progress)
+            await self._play(dealer, self.courier, on_progress)
             return
         carrier = HttpCarrier(
             self.wallet_url,
@@ -199,7 +204,7 @@ class Storm:
             return answer_to(post, carried)
 
         async with aclosing(carrier):
-            await self._play(dealer, NotingCourier(measured, self.timeline, self.patience).post, on_progress)
+            await self._play(dealer, measured, on_progress)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]

@@ -36,30 +36,66 @@ class TraceHead:
 
 class Timeline:
     """
-    Keeps what is sent and what comes back.
+    Carries posts, and keeps what was sent and what came back.
+
+    As long as the wallet gives no useful answer, it carries more and more slowly.
+
+    Args:
+        patience: After so many seconds without a useful answer it gives up.
 
     Attributes:
         posts: How many posts left, answered or not.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         self.posts: int = 0
         #: By their number, which is the order of sending and so that of causes too.
         self._sent: dict[int, tuple[Post, Answer | None]] = {}
+        self._patience = patience
+        self._in_vain, self._since = 0, 0.0
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace so far; empty if nothing was sent."""
         sent = [_line(*self._sent[serial]) for serial in sorted(self._sent)]
         return (json.dumps(asdict(head)), *sent) if sent else ()
 
-    def begin(self, post: Post) -> None:
-        """Note that *post* is about to be sent."""
-        self._sent[post.serial] = post, None
+    async def carry(self, courier: Courier, post: Post) -> Answer:
+        """
+        Carry *post* by *courier*, and return its answer.
 
-    def note(self, post: Post, answer: Answer) -> None:
-        """Note the *answer* to a post."""
+        Raises:
+            TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
+        """
+        began = time.monotonic()
+        self._sent[post.serial] = post, None
+        try:
+            answer = await courier(post)
+        except TransportError as gone:
+            self.posts += not isinstance(gone, RequestNotSentError)
+            since = self._since if self._in_vain else began
+            reason = f"The wallet cannot be reached any more: {gone.reason}"
+            raise _wallet_gone(reason, self._in_vain + 1, since) from gone
+        except BaseException:
+            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
+            self.posts += 1
+            raise
         self.posts += 1
         self._sent[post.serial] = post, answer
+        if post.manner is None and post.is_genuine:
+            await self._wait_after(answer)
+        return answer
+
+    async def _wait_after(self, answer: Answer) -> None:
+        if answer.reply is not None and answer.code not in NO_HELP:
+            self._in_vain = 0
+            return
+        if not self._in_vain:
+            self._since = time.monotonic()
+        self._in_vain += 1
+        if time.monotonic() - self._since > self._patience:
+            reason = f"The wallet gives no definite answer any more; the last was: {answer}"
+            raise _wallet_gone(reason, self._in_vain, self._since)
+        await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
 
 
 def _line(post: Post, answer: Answer | None) -> str:
@@ -74,57 +110,6 @@ def _line(post: Post, answer: Answer | None) -> str:
             "answer": None if answer is None else str(answer),
         }
     )
-
-
-class NotingCourier:
-    """
-    Carries posts by *courier*, and notes them in *timeline*.
-
-    With *patience* it carries more and more slowly as long as the wallet gives no useful answer, for so many seconds.
-    """
-
-    def __init__(self, courier: Courier, timeline: Timeline, patience: float | None = None) -> None:
-        self._courier, self._timeline, self._patience = courier, timeline, patience
-        self._in_vain, self._since = 0, 0.0
-
-    async def post(self, post: Post) -> Answer:
-        """
-        Carry *post*, and return its answer.
-
-        Raises:
-            TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
-        """
-        began = time.monotonic()
-        self._timeline.begin(post)
-        try:
-            answer = await self._courier(post)
-        except TransportError as gone:
-            self._timeline.posts += not isinstance(gone, RequestNotSentError)
-            if self._patience is None:
-                raise
-            since = self._since if self._in_vain else began
-            reason = f"The wallet cannot be reached any more: {gone.reason}"
-            raise _wallet_gone(reason, self._in_vain + 1, since) from gone
-        except BaseException:
-            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
-            self._timeline.posts += 1
-            raise
-        self._timeline.note(post, answer)
-        if self._patience is not None and post.manner is None and post.is_genuine:
-            await self._wait_after(answer, self._patience)
-        return answer
-
-    async def _wait_after(self, answer: Answer, patience: float) -> None:
-        if answer.reply is not None and answer.code not in NO_HELP:
-            self._in_vain = 0
-            return
-        if not self._in_vain:
-            self._since = time.monotonic()
-        self._in_vain += 1
-        if time.monotonic() - self._since > patience:
-            reason = f"The wallet gives no definite answer any more; the last was: {answer}"
-            raise _wallet_gone(reason, self._in_vain, self._since)
-        await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
 
 
 def _wallet_gone(reason: str, attempts: int, since: float) -> TransportError:
