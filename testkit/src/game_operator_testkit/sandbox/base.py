@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
@@ -28,13 +28,6 @@ T = TypeVar("T")
 
 #: Brings a post to the wallet.
 Carry: TypeAlias = Callable[[Post], Awaitable[Carried]]
-
-
-class Runner(Protocol):
-    """Does work that needs to call the wallet."""
-
-    def __call__(self, work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
-        """Do *work* with what brings posts to the wallet, and return what comes of it."""
 
 
 class SandboxBase(ABC):
@@ -177,7 +170,7 @@ class SandboxBase(ABC):
                 process also if the wallet is async and an event loop runs in this thread.
             TransportError: Over HTTP: the wallet cannot be reached, or has answered nothing definite for a minute.
         """
-        run = self._runner()
+        self._check_ready()
         planned = self.service.requested.round(
             player_id=player_id,
             wager_cents=wager_cents,
@@ -187,7 +180,7 @@ class SandboxBase(ABC):
             round_id=round_id,
             settlement=settlement,
         )
-        return run(partial(self.service.play, planned))
+        return self._run(partial(self.service.play, planned))
 
     def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
         """
@@ -197,8 +190,8 @@ class SandboxBase(ABC):
             ConfigurationError: As for ``play_round``; or there is no such grant, or it is claimed or expired.
             TransportError: As for ``play_round``.
         """
-        run = self._runner()
-        return run(partial(self.service.play, self.service.requested.claim(free_bet_id)))
+        self._check_ready()
+        return self._run(partial(self.service.play, self.service.requested.claim(free_bet_id)))
 
     def release_held(self, *, lost: bool = False) -> tuple[Delivery, ...]:
         """
@@ -212,15 +205,19 @@ class SandboxBase(ABC):
         Raises:
             ConfigurationError, TransportError: As for ``play_round``.
         """
-        return self._runner()(partial(self.service.release, lost=lost))
+        return self._run(partial(self.service.release, lost=lost))
 
     def _client_options(self, *, is_async: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of use in process
         """Return options of ``OperatorClient``, whose types differ."""
         return {"trust_env": False}
 
     @abstractmethod
-    def _runner(self) -> Runner:
-        """Return what does some work of the service; raise ConfigurationError unless the wallet can be called."""
+    def _check_ready(self) -> object:
+        """Raise ConfigurationError unless the wallet can be called."""
+
+    @abstractmethod
+    def _run(self, work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
+        """Do *work* with what brings posts to the wallet, and return what comes of it."""
 
     @property
     def prepared_service_key_pem(self) -> bytes | None:

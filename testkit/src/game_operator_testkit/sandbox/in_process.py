@@ -31,7 +31,7 @@ from game_operator_testkit.provider.in_process import (
     not_awaited,
 )
 from game_operator_testkit.provider.keys import ServiceKeys, ThrowAwayKeys
-from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
+from game_operator_testkit.sandbox.base import Carry, SandboxBase
 from game_operator_testkit.sandbox.service.requested_rounds import RoundRequest
 from game_operator_testkit.sandbox.service.state import PlayedRound
 
@@ -149,19 +149,15 @@ class InProcessSandbox(SandboxBase):
             self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self.service.profile)
         return self._trusted[1]
 
-    def _runner(self) -> Runner:
+    def _run(self, work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
         deliver = self._check_ready()
-
-        def run(work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
-            working = work(partial(self._carry, lambda *request: self._awaited(deliver(*request))))
-            try:
-                # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
-                working.send(None)
-            except StopIteration as ended:
-                result: T = ended.value
-            return result
-
-        return run
+        working = work(partial(self._carry, lambda *request: self._awaited(deliver(*request))))
+        try:
+            # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
+            working.send(None)
+        except StopIteration as ended:
+            result: T = ended.value
+        return result
 
     async def _carry(self, deliver: Deliver, post: Post) -> Carried:
         request, answer = post.request, None

@@ -15,7 +15,7 @@ from game_operator.signers.keys import PublicKeySource, load_public_key
 from game_operator_testkit.provider.delivery import DeliveryInDoubtError
 from game_operator_testkit.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
 from game_operator_testkit.provider.requests import Request, Seal
-from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
+from game_operator_testkit.sandbox.base import Carry, SandboxBase
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
 
@@ -196,13 +196,9 @@ class Sandbox(SandboxBase):
             raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
         return self._running, self.wallet_url
 
-    def _runner(self) -> Runner:
+    def _run(self, work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
         running, wallet_url = self._check_ready()
-
-        def run(work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
-            return running.run(self._done(work, wallet_url))
-
-        return run
+        return running.run(self._done(work, wallet_url))
 
     async def _done(self, work: Callable[[Carry], Coroutine[Any, Any, T]], wallet_url: str) -> T:
         began = time.monotonic()
