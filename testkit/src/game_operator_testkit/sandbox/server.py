@@ -138,7 +138,9 @@ class Sandbox(SandboxBase):
         before = self.live.exchange(number)
         if before is None or before.direction != "webhook":
             raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
-        return running.run(self._delivered_again(before, wallet_url))
+        again = before.path, before.request_body, before.request_headers
+        carried = running.run(self._carried(wallet_url, lambda carrier: carrier.carry_again(*again)))
+        return self.service.saw_again(before, carried)
 
     def ask_with_next_key(self, player_id: str) -> Exchange:
         """
@@ -156,7 +158,9 @@ class Sandbox(SandboxBase):
         running, wallet_url = self._check_ready()
         if self.service.keys.following is None:
             raise ConfigurationError("There is no next key to ask with (any more). Make one first.")
-        return running.run(self._asked_with_next_key(player_id, wallet_url))
+        request = Request("", "/player-balance", self.service.balance_body(player_id), Seal(key="next"))
+        carried = running.run(self._carried(wallet_url, lambda carrier: carrier.carry_request(request)))
+        return self.service.saw_next_key(carried, player_id)
 
     def __enter__(self) -> Self:
         if self._running is not None:
@@ -203,24 +207,15 @@ class Sandbox(SandboxBase):
     async def _done(self, work: Callable[[Carry], Coroutine[Any, Any, T]], wallet_url: str) -> T:
         began = time.monotonic()
         try:
-            async with self._carrier(wallet_url) as carrier, asyncio.timeout(_PLAY_SECONDS):
-                return await work(carrier.carry_post)
+            async with asyncio.timeout(_PLAY_SECONDS):
+                return await self._carried(wallet_url, lambda carrier: work(carrier.carry_post))
         except TimeoutError:
             reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
             raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
 
-    async def _asked_with_next_key(self, player_id: str, wallet_url: str) -> Exchange:
-        request = Request("", "/player-balance", self.service.balance_body(player_id), Seal(key="next"))
-        async with self._carrier(wallet_url) as carrier:
-            carried = await carrier.carry_request(request)
-        return self.service.saw_next_key(carried, player_id)
-
-    async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
-        async with self._carrier(wallet_url) as carrier:
-            carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
-        return self.service.saw_again(before, carried)
-
-    def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
+    async def _carried(self, wallet_url: str, carry: "Callable[[HttpCarrier], Coroutine[Any, Any, T]]") -> T:
+        """Return what comes of *carry* with a carrier to the wallet."""
         from game_operator_testkit.provider.http import HttpCarrier
 
-        return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile))
+        async with aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile)) as carrier:
+            return await carry(carrier)
