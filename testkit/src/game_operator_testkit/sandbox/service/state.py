@@ -6,7 +6,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import BalanceCall, MovingCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
@@ -31,10 +32,9 @@ from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
 from game_operator_testkit.sandbox.service.key_history import KeyHistory
 from game_operator_testkit.sandbox.service.lies import Lies
 from game_operator_testkit.sandbox.service.operator_api import answer, signature_verdict
-from game_operator_testkit.sandbox.service.records import record_bet
 from game_operator_testkit.sandbox.service.requested_rounds import RequestedRounds
 from game_operator_testkit.sandbox.service.wallet_health import HealthWatch
-from game_operator_testkit.sandbox.service.world import SandboxWorld
+from game_operator_testkit.sandbox.service.world import PlacedBet, SandboxWorld
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
 _MOST_ATTEMPTS: Final = 12
@@ -45,6 +45,12 @@ _MUST_BE_REFUSED: Final = "must be refused"
 _SENT_TWICE: Final = "sent twice: the wallet closed a kept connection"
 #: What it notes on an answer of the Operator API that is not true.
 _LIE: Final = "not the truth: a lie was asked for"
+#: What the Operator API answers for a bet in each state.
+_PLACED: Final[Mapping[ServiceState, type[PlacedBet]]] = {
+    ServiceState.OPEN: OpenBet,
+    ServiceState.CLOSED: ClosedBet,
+    ServiceState.ROLLED_BACK: RolledBackBet,
+}
 _JSON: Final = {"content-type": "application/json"}
 _TOO_MANY: Final = HttpReply(429, {**_JSON, "retry-after": "1"}, b'{"error":"Too many requests"}')
 _BROKEN: Final = HttpReply(500, _JSON, b'{"error":"Internal server error"}')
@@ -236,7 +242,7 @@ class SandboxService:
     async def _carry_all(
         self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
     ) -> None:
-        async def answer(post: Post) -> Answer:
+        async def answer_of(post: Post) -> Answer:
             try:
                 carried = await carry(post)
             except TransportError:
@@ -247,7 +253,7 @@ class SandboxService:
             return replace(answer_to(post, carried), number=self.saw(post, carried).number)
 
         while (order := dealer.next()) is not None:
-            dealer.answered(order, [await answer(post) for post in order.posts])
+            dealer.answered(order, [await answer_of(post) for post in order.posts])
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
@@ -391,8 +397,12 @@ class SandboxService:
         if isinstance(dealt, DealtClaim):
             if dealt.state is ServiceState.PAID:
                 self.world.end_claim(dealt.key)
-        else:
-            record_bet(self.world, dealt)
+        elif (kind := _PLACED.get(dealt.state)) is not None:
+            planned = dealt.planned
+            fields = {name: getattr(planned, name) for name in ("player_id", "round_id", "instance_id", "game")}
+            fields |= {"reference_id": dealt.key, "wager": planned.wager_cents, "timestamp": planned.at_millis}
+            fields |= {"won": planned.won_cents} if kind is ClosedBet else {}
+            self.world.add_bet(kind.model_validate(fields))
 
 
 def _machine_millis() -> int:
