@@ -9,11 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import (
-    AccountNotFoundError,
-    ConfigurationError,
-    shown,
-)
+from game_operator.errors import AccountNotFoundError, ConfigurationError, shown
 from game_operator.ledger.api import BetRecord, TableAccounts
 from game_operator.ledger.sql import SqlLedger
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, problem_of_id
@@ -196,15 +192,14 @@ def check_wallet(caller: WebhookCaller, url: str, nobody: str) -> None:
 def check_players(caller: WebhookCaller, opening: Mapping[str, int]) -> None:
     """Raise ConfigurationError unless the wallet returns the balance that a player has in the books, in cents."""
     player_id, cents = next(iter(opening.items()))
-    reply = caller.send(BalanceCall(player_id=player_id)).reply
-    if reply is not None and reply.code == WebhookErrorCode.SYSTEM_ERROR:
+    found = _balance_at(caller, player_id)
+    if found == WebhookErrorCode.SYSTEM_ERROR:
         raise ConfigurationError(
             f"The wallet answers SYSTEM_ERROR to a player-balance of {shown(player_id)}. Look into its log. A wallet "
             "with few codes answers so to a wrong key too."
         )
-    balance_cents = None if reply is None or reply.code is not None else reply.balance_cents
-    if balance_cents != cents:
-        has = "no balance" if balance_cents is None else amount_from_cents(int(balance_cents))
+    if found != cents:
+        has = amount_from_cents(found) if isinstance(found, int) else "no balance"
         raise ConfigurationError(
             f"The wallet returns {has} for the player {shown(player_id)}, who has {amount_from_cents(cents)}. "
             "Pass the ledger that this wallet serves from."
