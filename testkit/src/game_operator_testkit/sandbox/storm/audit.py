@@ -91,8 +91,8 @@ def audit(
     for each in dealt:
         of_player[each.player_id].append(each)
     for player_id, before in opening.items():
-        player = _PlayerAudit(player_id, before, of_player[player_id], wrong.get(player_id))
-        found += player.differences(closing)
+        now = closing.balances.get(player_id)
+        found += _of_balance(player_id, before, now, of_player[player_id], wrong.get(player_id))
     found += (Difference("the wallet's books", "should add up", finding, ()) for finding in closing.findings)
     return found
 
@@ -104,8 +104,8 @@ def audit_answers(dealt: Iterable[Dealt], wrong: Mapping[str, PlayerBalance]) ->
     A call without a definite answer shows nothing: it may have moved money or not.
     """
     found = list(_of_answers(dealt))
-    for player_id, balance in wrong.items():
-        found += _PlayerAudit(player_id, 0, (), balance).wrong_on_the_way()
+    for balance in wrong.values():
+        found += _on_the_way(balance)
     return found
 
 
@@ -172,54 +172,44 @@ def _in_words(record: BetRecord | None) -> str:
     return f"{record.state}, wager {amount_from_cents(record.wager_cents)}{won}"
 
 
-@dataclass(frozen=True, slots=True)
-class _PlayerAudit:
-    """One player: the balance before in cents, what was dealt to them, and the balance if the wallet had it wrong."""
+def _of_balance(
+    player_id: str, before: int, now: int | None, dealt: Sequence[Dealt], wrong: PlayerBalance | None
+) -> Iterator[Difference]:
+    """Yield the difference of a balance: the one *now*, or else the first that was wrong on the way."""
+    due = before + sum(each.moved_cents for each in dealt)
+    if now == due:
+        yield from _on_the_way(wrong)
+        return
+    wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
+    opened = f"opened with {amount_from_cents(before)}, so {amount_from_cents(due)} is due"
+    in_question = [each for each in dealt if each.history] if wrong is None else wrong.suspects
+    yield _of_player(player_id, opened, wallet + _suspected(wrong), 0 if now is None else now - due, in_question)
 
-    player_id: str
-    before: int
-    dealt: Sequence[Dealt]
-    wrong: PlayerBalance | None
 
-    def differences(self, closing: Closing) -> Iterator[Difference]:
-        now = closing.balances.get(self.player_id)
-        due = self.before + sum(each.moved_cents for each in self.dealt)
-        if now == due:
-            yield from self.wrong_on_the_way()
-            return
-        wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
-        opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
-        yield self._difference(opened, wallet, 0 if now is None else now - due)
+def _on_the_way(wrong: PlayerBalance | None) -> Iterator[Difference]:
+    """Yield the first wrong balance that the wallet reported, if it reported one."""
+    first = None if wrong is None else wrong.first_wrong
+    if wrong is not None and first is not None:
+        expected_cents = first.expected_cents or 0
+        service = f"{amount_from_cents(expected_cents)} was due on the way"
+        wallet = f"the wallet reported {amount_from_cents(first.reported_cents)}{_suspected(wrong)}"
+        gap_cents = first.reported_cents - expected_cents
+        yield _of_player(wrong.player_id, service, wallet, gap_cents, wrong.suspects)
 
-    def wrong_on_the_way(self) -> Iterator[Difference]:
-        """Yield the first wrong balance that the wallet reported, if it reported one."""
-        wrong = None if self.wrong is None else self.wrong.first_wrong
-        if wrong is not None:
-            service = f"{amount_from_cents(wrong.expected_cents or 0)} was due on the way"
-            wallet = f"the wallet reported {amount_from_cents(wrong.reported_cents)}"
-            gap_cents = wrong.reported_cents - (wrong.expected_cents or 0)
-            yield self._difference(service, wallet, gap_cents)
 
-    def _difference(self, service: str, wallet: str, gap_cents: int) -> Difference:
-        faults = tuple(dict.fromkeys(fault for each in self._in_question for fault in each.faults))
-        wallet += self._suspects()
-        return Difference(f"player {self.player_id}", service, wallet, self._history(), gap_cents, faults)
+def _of_player(player_id: str, service: str, wallet: str, gap_cents: int, in_question: Sequence[Dealt]) -> Difference:
+    """Return the difference of a balance, with the bets and claims that may have made it wrong."""
+    faults = tuple(dict.fromkeys(fault for each in in_question for fault in each.faults))
+    history = [line for each in in_question[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
+    if len(in_question) > _MOST_BETS_SHOWN:
+        history.append(f"… and {len(in_question) - _MOST_BETS_SHOWN} bets more")
+    return Difference(f"player {player_id}", service, wallet, tuple(history), gap_cents, faults)
 
-    def _suspects(self) -> str:
-        """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
-        if self.wrong is None:
-            return ""
-        if len(self.wrong.suspects) > _MOST_BETS_NAMED:
-            return f", first wrong after one of {len(self.wrong.suspects)} bets"
-        return f", first wrong after {' or '.join(each.subject for each in self.wrong.suspects)}"
 
-    def _history(self) -> tuple[str, ...]:
-        history = [line for each in self._in_question[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
-        if len(self._in_question) > _MOST_BETS_SHOWN:
-            history.append(f"… and {len(self._in_question) - _MOST_BETS_SHOWN} bets more")
-        return tuple(history)
-
-    @property
-    def _in_question(self) -> Sequence[Dealt]:
-        """The bets and claims that may have made the balance wrong."""
-        return [each for each in self.dealt if each.history] if self.wrong is None else self.wrong.suspects
+def _suspected(wrong: PlayerBalance | None) -> str:
+    """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
+    if wrong is None:
+        return ""
+    if len(wrong.suspects) > _MOST_BETS_NAMED:
+        return f", first wrong after one of {len(wrong.suspects)} bets"
+    return f", first wrong after {' or '.join(each.subject for each in wrong.suspects)}"
