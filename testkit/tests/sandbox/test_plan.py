@@ -135,7 +135,7 @@ def test_a_plan_repeats_byte_for_byte() -> None:
     interleaved = list(zip(together, together, plan(), strict=True))
     assert all(repr([item[column] for item in interleaved]) == whole for column in range(3))
     # The order of a set or a hash would differ from process to process. This changes when the rules of the games do.
-    assert sha256(whole.encode()).hexdigest()[:16] == "b639d5c1b36b1879"
+    assert sha256(whole.encode()).hexdigest()[:16] == "757065b95e6a138c"
 
 
 def test_a_longer_plan_begins_as_a_shorter_one() -> None:
@@ -173,15 +173,6 @@ def test_ids_are_unique_in_all_plans() -> None:
                 ids += [item.free_bet_id, *(str(bet.id) for bet in item.bets)]
     assert len(ids) > 4 * 600
     assert [name for name, count in Counter(ids).items() if count > 1] == []
-
-
-def test_rounds_of_an_instance_are_numbered() -> None:
-    """One after the other, above those of a run that started earlier (spec §2.8)."""
-    numbers: dict[str, list[int]] = defaultdict(list)
-    for planned in rounds_of(plan()):
-        numbers[planned.instance_id].append(planned.round_no)
-    assert all(found == list(range(START_MILLIS + 1, START_MILLIS + 1 + len(found))) for found in numbers.values())
-    assert len(numbers) == 5
 
 
 def test_wagers_and_winnings_keep_the_limits() -> None:

@@ -21,6 +21,7 @@ from typing import Final
 
 from game_operator_testkit.sandbox.dealing.dealt import Dealt
 
+#: How many balances of a player are kept, the newest.
 _KEPT_POINTS: Final = 500
 #: So many balances may be in question at once; beyond, a player's are believed anew.
 _MOST_POSSIBLE: Final = 2_048
@@ -176,13 +177,11 @@ class BalanceBoard:
 
     Args:
         clock: The time of an answer, in Unix milliseconds; None is the machine's clock.
-        kept_points: How many balances of a player are kept, the newest.
     """
 
-    def __init__(self, clock: Callable[[], int] | None = None, *, kept_points: int = _KEPT_POINTS) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None) -> None:
         self._lock = Lock()
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
-        self._kept_points = kept_points
         self._players: OrderedDict[str, _Player] = OrderedDict()
 
     def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
@@ -263,7 +262,7 @@ class BalanceBoard:
 
     def _player(self, player_id: str) -> _Player:
         if player_id not in self._players:
-            self._players[player_id] = _Player(deque(maxlen=self._kept_points))
+            self._players[player_id] = _Player(deque(maxlen=_KEPT_POINTS))
         self._players.move_to_end(player_id)
         return self._players[player_id]
 

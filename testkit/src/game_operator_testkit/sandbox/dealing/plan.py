@@ -5,7 +5,6 @@ A plan knows nothing of wallets, faults or replies, and so stays the same whethe
 lazily and as often as one likes; each time it yields the same. Times are simulated Unix milliseconds.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -73,18 +72,18 @@ class PlannedRound:
 
     Attributes:
         round_id: Unique in all plans.
-        round_no: Counts up for each instance.
+        round_no: The round's number, where it can be looked up.
         instance_id, game: What is played: the ids of an instance and of its game.
         at_millis: When it starts.
         bets: At least one.
     """
 
     round_id: str
-    round_no: int
     instance_id: str
     game: str
     at_millis: int
     bets: tuple[PlannedBet, ...]
+    round_no: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,16 +220,12 @@ class Plan:
 
     def __iter__(self) -> Iterator[PlannedItem]:
         """Yield the rounds and claims, each made when it is asked for."""
-        round_nos: Counter[str] = Counter()
         number = placed = 0
         while placed < self.bets:
             # Each round has its own Random: what one draws changes nothing in the next.
             random = Random(f"{self.seed}:{number}")  # noqa: S311 - a plan must repeat, and guards nothing
             place = random.choice(self._places)
-            round_nos[place.instance_id] += 1
-            # Above those of any run in the same world that started earlier.
-            round_no = self.start_millis + round_nos[place.instance_id]
-            planned = self._round(place, number, round_no, placed, random)
+            planned = self._round(place, number, placed, random)
             yield planned
             claims = self._shares.claims
             for claim in range(_counted(placed, claims), _counted(placed + len(planned.bets), claims)):
@@ -238,7 +233,7 @@ class Plan:
             number += 1
             placed += len(planned.bets)
 
-    def _round(self, place: _Place, number: int, round_no: int, placed: int, random: Random) -> PlannedRound:
+    def _round(self, place: _Place, number: int, placed: int, random: Random) -> PlannedRound:
         game, limits = place.game, place.limits
         at_millis = self.start_millis + number * _PACE + _between(0, _JITTER, random)
         wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), self.bets - placed))]
@@ -267,7 +262,7 @@ class Plan:
                 **where,
             )
             bets.append(bet)
-        return PlannedRound(round_no=round_no, at_millis=at_millis, bets=tuple(bets), **where)
+        return PlannedRound(at_millis=at_millis, bets=tuple(bets), **where)
 
     def _end(self, before: int, random: Random) -> BetEnd:
         """Return how a bet ends that has so many bets *before* it."""

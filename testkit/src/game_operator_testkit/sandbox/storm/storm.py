@@ -42,8 +42,6 @@ _PATIENCE_SECONDS: Final = 30.0
 _SETTLING_SECONDS: Final = 0.25
 #: So many of the earliest calls of each kind are sent once more at the end.
 _MOST_AGAIN: Final = 50
-#: How many balances of each player are kept.
-_KEPT_POINTS: Final = 16
 
 
 #: Called with how far a storm is: bets dealt, calls posted, and seconds.
@@ -105,7 +103,7 @@ class Storm:
             LedgerError: The books cannot be read at the end, and no answer was wrong.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
-        balances = BalanceBoard(kept_points=_KEPT_POINTS)
+        balances = BalanceBoard()
         # Before a player is opened: a plan may be impossible.
         dealer = self._dealer(balances)
         opening = self._opening()
