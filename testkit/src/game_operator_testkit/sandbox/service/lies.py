@@ -56,18 +56,13 @@ class Lies:
 
     def told(self, request: HttpRequest, true: HttpReply) -> HttpReply:
         """Return the response to *request*: *true*, or a lie, which counts as told."""
+        about = _about(request, true) if self._lies else None
         with self._lock:
-            if not self._lies:
+            if about is None or about not in self._lies:
                 return true
-        about = _about(request, true)
-        with self._lock:
-            lie, left = self._lies.get(about, (None, None)) if about else (None, None)
-            if about is None or lie is None:
-                return true
-            if left is not None:
-                self._lies[about] = lie, left - 1
-                if left == 1:
-                    del self._lies[about]
+            lie, left = self._lies.pop(about)
+            if left is None or left > 1:
+                self._lies[about] = lie, left and left - 1
         return replace(true, status=200, body=_body(lie, true))
 
     def _tell(self, about: _About, lie: Lie, times: int | None) -> None:

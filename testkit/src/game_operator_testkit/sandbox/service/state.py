@@ -226,12 +226,6 @@ class SandboxService:
                 self._keepers = [*(dealer for dealer in keepers if dealer.unsent), *self._keepers]
         return tuple(deliveries)
 
-    def keep(self, dealer: Dealer) -> None:
-        """Let ``release`` send what *dealer* keeps back, if anything."""
-        if dealer.unsent:
-            with self._lock:
-                self._keepers.append(dealer)
-
     @property
     def held(self) -> int:
         """How many deposits and rollbacks are held back until ``release``."""
@@ -265,13 +259,12 @@ class SandboxService:
         )
         lost = any(dealt.lost for dealt in dealer.dealt)
         unsent = tuple(dict.fromkeys(pending.dealt.key for pending in dealer.unsent))
-        bet_ids: tuple[str, ...] = ()
-        if isinstance(item, PlannedClaim):
-            with self._lock:
+        with self._lock:
+            if dealer.unsent:
+                self._keepers.append(dealer)
+            if isinstance(item, PlannedClaim):
                 self._claiming.discard(item.free_bet_id)
-        else:
-            bet_ids = tuple(bet.bet_id for bet in item.bets)
-        self.keep(dealer)
+        bet_ids = () if isinstance(item, PlannedClaim) else tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost, unsent)
 
     def answered(self, request: HttpRequest, now_millis: int) -> HttpReply:
