@@ -5,7 +5,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from email.utils import formatdate
 from importlib.resources import files
 from typing import Any, Final, TypeVar
@@ -35,7 +35,6 @@ _TOO_LARGE: Final = HttpReply(
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 0.5
-_LOOK_SECONDS: Final = 1.0
 _STOPPED: Final = "The sandbox was stopped meanwhile. Play within its `with` block."
 _KEEP_ALIVE_SECONDS: Final = 75
 _BACKLOG: Final = 128
@@ -88,6 +87,7 @@ class ServingThread:
         self.base_url: str = url_of(listener)
         self._server = _Server(app, end_streams)
         self._doing: set[Future[Any]] = set()
+        self._ended: Future[None] = Future()
         self._thread = threading.Thread(
             target=self._serve, args=(listener,), name=f"game-operator sandbox {self.base_url}", daemon=True
         )
@@ -120,24 +120,17 @@ class ServingThread:
             if self._server.should_exit:
                 # `stop` may have looked already at what is to be ended.
                 doing.cancel()
-            return self._result_of(doing)
+            either: set[Future[Any]] = {doing, self._ended}
+            if doing not in wait(either, return_when=FIRST_COMPLETED).done:
+                # The loop ended before it had begun with this.
+                raise ConfigurationError(_STOPPED)
+            return doing.result()
         except CancelledError:
             raise ConfigurationError(_STOPPED) from None
         finally:
             # Of somebody who would not wait any more: Ctrl-C.
             doing.cancel()
             self._doing.discard(doing)
-
-    def _result_of(self, doing: Future[T]) -> T:
-        while True:
-            try:
-                return doing.result(_LOOK_SECONDS)
-            except TimeoutError:
-                if doing.done():
-                    raise
-                if not self._thread.is_alive():
-                    # The loop ended before it had begun with this.
-                    raise ConfigurationError(_STOPPED) from None
 
     def stop(self) -> None:
         """End what is under way, and the thread."""
@@ -156,6 +149,8 @@ class ServingThread:
                 if self._server.ready.done():
                     raise
                 self._server.ready.set_exception(failed)
+            finally:
+                self._ended.set_result(None)
 
 
 class _Server(uvicorn.Server):
