@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
 from game_operator import AuthenticationError, BetNotFound, ConfigurationError, OperatorInactiveError
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.sandbox.support import Asker, outcome, sound_call, terms
+from testkit.tests.sandbox.support import KINDS, Asker, outcome, sound_call, terms
 from tests.support.signed_http import CALLS, GRANT, ROUND, RawCall, SignedHttp, signature
 
 pytestmark = pytest.mark.outside
@@ -180,16 +180,22 @@ def test_an_inactive_operator_is_told_so_where_the_specification_has_it(
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_forger_does_not_learn_that_an_account_is_inactive(
-    sandbox: Sandbox, http: SignedHttp, other_key: RSAPrivateKey, name: str
+    own_sandbox: Sandbox, own_http: SignedHttp, public_key: RSAPublicKey, other_key: RSAPrivateKey, name: str
 ) -> None:
     """The signature is looked at first (spec §5)."""
-    with SignedHttp(sandbox.base_url, sandbox.landmarks.inactive_operator_id, other_key) as forger:
-        assert outcome(forger.call(sound_call(name, sandbox, http))) == FAILED
+    call = sound_call(name, own_sandbox, own_http)
+    own_sandbox.world.add_operator("acme", public_key, active=False)
+    with SignedHttp(own_sandbox.base_url, "acme", other_key) as forger:
+        assert outcome(forger.call(call)) == FAILED
 
 
-def test_the_seeded_inactive_operator_is_inactive(ask: Asker, sandbox: Sandbox, private_key: RSAPrivateKey) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_clients_tell_an_inactive_account(
+    kind: str, own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
+) -> None:
     """The clients tell 401 and 403 apart, sync and async (spec §5, §7.3)."""
-    inactive = Asker(ask.kind, sandbox, private_key, sandbox.landmarks.inactive_operator_id)
+    own_sandbox.world.add_operator("acme", public_key, active=False)
+    inactive = Asker(kind, own_sandbox, private_key)
     with pytest.raises(OperatorInactiveError, match="inactive") as denied:
         inactive.fetch_bet("b")
     assert (denied.value.status_code, denied.value.message) == INACTIVE[:1] + tuple(INACTIVE[1].values())

@@ -66,7 +66,7 @@ class SandboxBase(ABC):
         """The operator that is registered."""
         self.world: SandboxWorld = SandboxWorld(operator_id, public_key)
         """What the service knows; change it at any time."""
-        self.landmarks: Final = populate(self.world, public_key, seed, self._clock())
+        self.landmarks: Final = populate(self.world, seed, self._clock())
         """The instance, bets and rounds that the seed put there to be asked about."""
         self.instance_id: Final = self.landmarks.instance_id
         """A known, active game instance."""

@@ -13,8 +13,6 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-
 from game_operator.codes import GameStatus
 from game_operator.models import BetConfig, ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet
 from game_operator_testkit.sandbox.service.world import RETENTION_MILLIS, PlacedBet, SandboxWorld
@@ -41,7 +39,6 @@ class Landmarks:
         round_no: The number of that round.
         empty_round_id: A round without bets.
         expired_round_id: A round just over 90 days old and so not found.
-        inactive_operator_id: An operator with the same key whose account is inactive.
     """
 
     instance_id: str
@@ -50,22 +47,18 @@ class Landmarks:
     round_no: int
     empty_round_id: str
     expired_round_id: str
-    inactive_operator_id: str
 
 
-def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, now_millis: int) -> Landmarks:
+def populate(world: SandboxWorld, seed: int | None, now_millis: int) -> Landmarks:
     """
-    Fill a new *world*, made for an operator with *public_key*, and return what to ask about.
+    Fill a new *world*, and return what to ask about.
 
-    An inactive operator is registered with the same key. The bets and rounds are older than *now_millis*. A *seed* of
-    None stands for 0.
+    The bets and rounds are older than *now_millis*. A *seed* of None stands for 0.
     """
     random = _random(seed)
     games = _games(random)
     for game in games:
         world.add_game(game)
-    inactive_operator_id = f"{world.operator_id}-inactive"
-    world.add_operator(inactive_operator_id, public_key, active=False)
     place = {"instance_id": games[0].instances[0].id, "game": games[0].id}
     rounds = {name: f"round-{_hex(random)}" for name in _ROUNDS}
     for name, (round_no, age_millis) in _ROUNDS.items():
@@ -78,7 +71,6 @@ def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, no
         round_no=_ROUNDS["crowded"][0],
         empty_round_id=rounds["empty"],
         expired_round_id=rounds["expired"],
-        inactive_operator_id=inactive_operator_id,
     )
 
 
