@@ -36,7 +36,7 @@ def played(desk: Desk, bets: int) -> set[str]:
             unsent |= set(bet.unsent)
         if number % 10 == 0:
             of_stranger = {"reference_id": f"stranger-{number}", "player_id": "stranger"}
-            sandbox.world.add_bet_of_stranger(found.model_copy(update=of_stranger))
+            sandbox.world.add_bet(found.model_copy(update=of_stranger))
         round_id = bet.round_id if random.random() < 0.5 else None
     return unsent
 

@@ -201,7 +201,7 @@ def test_others_play_in_the_same_round(any_desk: Desk) -> None:
     desk.way.asked.clear()
     for number in range(3):
         other = {"reference_id": f"other-{number}", "player_id": f"stranger-{number}"}
-        desk.sandbox.world.add_bet_of_stranger(found.bets[0].model_copy(update=other))
+        desk.sandbox.world.add_bet(found.bets[0].model_copy(update=other))
     report = desk.reconciler().run(**REPAIR)
     assert verdicts(report) == dict.fromkeys(bets, "agrees")
     assert desk.way.asked.count("fetch-round-bets") == 1, "each round once in a run"

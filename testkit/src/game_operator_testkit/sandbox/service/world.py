@@ -92,8 +92,6 @@ class SandboxWorld:
         self._instances: set[str] = set()
         self._bets: dict[str, PlacedBet] = {}
         self._in_round: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        #: Bets of other operators in each round.
-        self._strangers: defaultdict[str, list[PlacedBet]] = defaultdict(list)
         #: Each round without its bets, and when it started.
         self._rounds: dict[str, tuple[RoundFound, int]] = {}
         self._round_ids: dict[tuple[str, int], str] = {}
@@ -145,15 +143,6 @@ class SandboxWorld:
                 self._in_round[before.round_id].pop(bet.reference_id, None)
             self._bets[bet.reference_id] = bet
             self._in_round[bet.round_id][bet.reference_id] = None
-
-    def add_bet_of_stranger(self, bet: PlacedBet) -> None:
-        """
-        Record a *bet* of another operator in a round that the operator's players share, as in a crash game.
-
-        fetch-round-bets returns it, after the operator's own bets. fetch-bet does not find it.
-        """
-        with self._lock:
-            self._strangers[bet.round_id].append(bet)
 
     def bets(self, *, limit: int = 100) -> tuple[PlacedBet, ...]:
         """Return up to *limit* of the operator's bets, the one recorded last first."""
@@ -246,7 +235,6 @@ class SandboxWorld:
                 round_id = self._round_ids.get((instance_id, round_no))
             found, started_at_millis = self._rounds.get(round_id or "", (None, 0))
             bets = [self._bets[bet_id] for bet_id in self._in_round.get(round_id or "", {})]
-            bets += self._strangers.get(round_id or "", ())
         is_strange = operator_id != self.operator_id
         if found is None or is_strange or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
