@@ -25,7 +25,7 @@ from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
 from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
 from game_operator_testkit.sandbox.dealing.plan import (
     BetEnd,
@@ -226,14 +226,13 @@ def deal(
     plan: FaultPlan | None = None,
     retries: str = "three",
     concurrency: int = 1,
-    on_answer: Callable[[Order, list[Answer]], object] | None = None,
     **options: Any,  # Any: those of Dealer.
 ) -> Dealer:
     """Play *items* to their end, and return the dealer."""
     dealer = Dealer(items, faults=plan or FaultPlan(), retries=retry_preset(retries), **options)
 
     async def everything() -> None:
-        await play(dealer, courier.post, concurrency=concurrency, on_answer=on_answer)
+        await play(dealer, courier.post, concurrency=concurrency)
         await courier.settle()
 
     asyncio.run(everything())

@@ -4,6 +4,7 @@ The dealer against wallets in process: what is laid over deliveries, what is rep
 The wallet is the real one over a ledger in memory, behind the real receiver; only the network is played.
 """
 
+import asyncio
 import hmac
 import json
 import logging
@@ -28,8 +29,10 @@ from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
 from game_operator_testkit.provider.keys import ServiceKeys, new_key
+from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, PendingCall, ServiceState
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, PendingCall, ServiceState
+from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
 from game_operator_testkit.sandbox.service.seed import catalogue
 from testkit.tests.sandbox.dealing import (
@@ -248,15 +251,17 @@ def test_a_number_beyond_the_plan_strikes_nothing() -> None:
 # --- when a call is sent again ----------------------------------------------------------------------------------------
 
 
-def times_of(courier: InProcess, item: PlannedItem, operation: str, **options: Any) -> list[int]:
+def times_of(courier: InProcess, item: PlannedItem, operation: str, retries: str) -> list[int]:
     """Return when the deliveries of an operation were sent, in simulated ms since the first of them."""
     at: list[int] = []
+    dealer = Dealer([item], retries=retry_preset(retries))
 
-    def on_answer(order: Order, _answers: list[Answer]) -> None:
-        if order.posts[0].call.operation == operation:
-            at.append(order.at_millis)
+    async def carry(post: Post) -> Answer:
+        if post.call.operation == operation:
+            at.append(dealer.now_millis)
+        return await courier.post(post)
 
-    deal(courier, item, on_answer=on_answer, **options)
+    asyncio.run(play(dealer, carry))
     return [millis - at[0] for millis in at]
 
 
@@ -278,7 +283,7 @@ def test_when_a_call_is_sent_again(preset: str, operation: str) -> None:
     item = CANCELLED if operation == "rollback" else CLOSED
     courier = InProcess(replace=answering("SYSTEM_ERROR", operation, len(schedule) - 1 if preset != "none" else 9))
     began = time.monotonic()
-    assert times_of(courier, item, operation, retries=preset) == schedule
+    assert times_of(courier, item, operation, preset) == schedule
     assert time.monotonic() - began < 15
 
 

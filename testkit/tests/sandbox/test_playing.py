@@ -13,7 +13,6 @@ from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import Order
 from testkit.tests.sandbox.dealing import bet, faults, round_of
 
 pytestmark = pytest.mark.slow
@@ -78,14 +77,6 @@ def test_a_duplicate_arrives_beside_its_call_where_that_is_possible(concurrency:
     asyncio.run(play(dealer(1, faults(Fault.DUPLICATE)), courier.post, concurrency=concurrency))
     assert [str(post.extra) for post in courier.order] == ["None", "duplicate"] * 2
     assert ({"None", "duplicate"} in courier.together) is at_once
-
-
-def test_what_was_heard_is_told() -> None:
-    """Each order, once, with an answer for each of its posts."""
-    told: list[tuple[Order, list[Answer]]] = []
-    plan = faults(Fault.DUPLICATE)
-    asyncio.run(play(dealer(3, plan), Counting().post, on_answer=lambda order, answers: told.append((order, answers))))
-    assert [len(answers) for _, answers in told] == [len(order.posts) for order, _ in told] == [2] * 6
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])

@@ -12,17 +12,9 @@ from game_operator_testkit.sandbox.dealing.dealt import Order
 
 #: Carries a post, and returns its answer; raises TransportError if the wallet cannot be reached.
 Courier: TypeAlias = Callable[[Post], Awaitable[Answer]]
-#: Called with each order and the answers to its posts.
-OnAnswer: TypeAlias = Callable[[Order, list[Answer]], object]
 
 
-async def play(
-    dealer: Dealer,
-    courier: Courier,
-    *,
-    concurrency: int = 1,
-    on_answer: OnAnswer | None = None,
-) -> None:
+async def play(dealer: Dealer, courier: Courier, *, concurrency: int = 1) -> None:
     """
     Play *dealer*'s plan to its end, with so many orders under way at once as *concurrency* says.
 
@@ -49,8 +41,6 @@ async def play(
                 under_way -= 1
                 dealer.answered(order, answers)
                 changed.notify_all()
-            if on_answer is not None:
-                on_answer(order, answers)
 
     try:
         async with asyncio.TaskGroup() as workers:

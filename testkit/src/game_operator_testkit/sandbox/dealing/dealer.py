@@ -99,7 +99,7 @@ class Dealer:
             at_millis, _, pending = heappop(self._due)
             self.now_millis = max(self.now_millis, at_millis)
             if not self._is_moot(pending) and not self._is_kept_back(pending):
-                return self._order(pending, at_millis)
+                return self._order(pending)
 
     def release(self, *, lost: bool = False) -> None:
         """Let the settlements that were held be due now; with *lost* also those that were never to be sent."""
@@ -218,7 +218,7 @@ class Dealer:
         self._ended(pending, 0)
         return True
 
-    def _order(self, pending: PendingCall, at_millis: int) -> Order:
+    def _order(self, pending: PendingCall) -> Order:
         if pending.again:
             pending.attempts += 1
             # It may move nothing, and whatever it moves is found with its bet.
@@ -226,7 +226,7 @@ class Dealer:
         elif pending.extra is None:
             pending.attempts += 1
             self._begun(pending)
-        return Order(pending, self.faults.posts(pending), at_millis)
+        return Order(pending, self.faults.posts(pending))
 
     def _begun(self, pending: PendingCall) -> None:
         """Settle or cancel the bet, for the service, as soon as the call that says so is first sent."""

@@ -232,9 +232,7 @@ class Order:
     Attributes:
         pending: Whose call it is.
         posts: The posts, in order.
-        at_millis: The simulated time.
     """
 
     pending: PendingCall = field(repr=False)
     posts: tuple[Post, ...]
-    at_millis: int

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from typing import Final, TypeAlias
 
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
@@ -23,7 +22,7 @@ from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator_testkit.sandbox.dealing.carrying import Courier, play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import DealtBet, Order, ServiceState
+from game_operator_testkit.sandbox.dealing.dealt import DealtBet, ServiceState
 from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
 from game_operator_testkit.sandbox.dealing.plan import Plan, run_id_of
 from game_operator_testkit.sandbox.service.seed import catalogue
@@ -173,15 +172,15 @@ class Storm:
     async def _play(self, dealer: Dealer, courier: Courier, on_progress: OnProgress | None) -> None:
         began = time.perf_counter()
 
-        def report_progress(_order: Order, _answers: object) -> None:
+        async def carry(post: Post) -> Answer:
+            answer = await self.timeline.carry(courier, post)
             if on_progress is not None:
                 on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
+            return answer
 
-        for is_again in (False, True):
-            if is_again:
-                dealer.repeat_earliest(_MOST_AGAIN)
-            carry = partial(self.timeline.carry, courier)
-            await play(dealer, carry, concurrency=self.concurrency, on_answer=report_progress)
+        await play(dealer, carry, concurrency=self.concurrency)
+        dealer.repeat_earliest(_MOST_AGAIN)
+        await play(dealer, carry, concurrency=self.concurrency)
 
     async def _carry(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         if self.courier is not None:
