@@ -100,15 +100,13 @@ class InProcessSandbox(SandboxBase):
 
         The wallet may be sync or async.
         """
-        deliver = self._check_ready()
-        planned = self.service.requested.round(**request)
-        return await self.service.play(planned, partial(self._carry, deliver))
+        carry = partial(self._carry, self._check_ready())
+        return await self.service.play(self.service.requested.round(**request), carry)
 
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim on the caller's event loop and return the round, as ``claim_free_bets`` does."""
-        deliver = self._check_ready()
-        claim = self.service.requested.claim(free_bet_id)
-        return await self.service.play(claim, partial(self._carry, deliver))
+        carry = partial(self._carry, self._check_ready())
+        return await self.service.play(self.service.requested.claim(free_bet_id), carry)
 
     async def release_held_async(self, *, lost: bool = False) -> tuple[Delivery, ...]:
         """Send what was held back on the caller's event loop, and return what ``release_held`` does."""
