@@ -15,7 +15,7 @@ from typing import Any, Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, TransportError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.webhooks import BalanceCall, MovingCall
+from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
 from game_operator.protocol.webhook import BodyWriter
@@ -309,8 +309,9 @@ class SandboxService:
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
         notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else _MUST_BE_REFUSED)
-        about = fields_about(post.call)
-        exchange = self._recorded(carried, notes, signature=post.signed_with, fault=post.faults, **about)
+        about = {name: getattr(post.call, name) or "" for name in ("player_id", "bet_id", "round_id", "tx_id")}
+        seal = {"signature": post.signed_with, "fault": post.faults}
+        exchange = self._recorded(carried, notes, amount_cents=post.call.amount_cents, **about, **seal)
         self._judge(exchange, is_genuine=post.is_genuine)
         return exchange
 
@@ -318,9 +319,8 @@ class SandboxService:
         """Keep a player-balance that was signed with the next key in the live log."""
         notes = ("does the wallet know the next key?",)
         exchange = self._recorded(carried, notes, signature="next key", player_id=player_id)
-        reply = None if exchange.code is None else exchange.reply()
-        if reply is not None and reply.code is None and reply.balance_cents is not None:
-            self.balances.reported(player_id, reply.balance_cents)
+        if exchange.code == "SUCCESS" and exchange.balance_cents is not None:
+            self.balances.reported(player_id, exchange.balance_cents)
         return exchange
 
     def balance_body(self, player_id: str) -> bytes:
@@ -337,7 +337,7 @@ class SandboxService:
             request_body=request.body,
             note="; ".join(filter(None, (*notes, twice, carried.problem))),
             **fields,
-            **fields_of_outcome(carried),
+            **_fields_of_outcome(carried),
         )
         return self.live.record(exchange)
 
@@ -361,15 +361,14 @@ class SandboxService:
         refused = sorted(before.faults & FAULTS_TO_REFUSE)
         notes = (f"number {before.number}, delivered again", _MUST_BE_REFUSED if refused else "", carried.problem)
         note = "; ".join(filter(None, notes))
-        again = self.live.record(replace(before, fault=", ".join(refused), note=note, **fields_of_outcome(carried)))
+        again = self.live.record(replace(before, fault=", ".join(refused), note=note, **_fields_of_outcome(carried)))
         self._judge(again, is_genuine=not refused and before.signature == "valid")
-        reply = None if again.code is None else again.reply()
-        if not acted and (reply is None or reply.code is None):
+        if not acted and again.code in {None, "SUCCESS"}:
             # It may have moved money just now, for the first time.
             self.believe_next_balance(again.player_id)
-        if reply is not None and reply.balance_cents is not None:
+        if again.balance_cents is not None:
             # A wallet that acted before moves nothing now, and may repeat an old balance.
-            self.balances.reported(again.player_id, reply.balance_cents, repeated=acted, number=again.number)
+            self.balances.reported(again.player_id, again.balance_cents, repeated=acted, number=again.number)
         return again
 
     def _believe_players_of(self, item: PlannedItem) -> None:
@@ -408,13 +407,7 @@ def _has_signature_of(keys: ServiceKeys, headers: HeaderPairs, path: str, body: 
     return any(value == signature for _, value in headers)
 
 
-def fields_about(call: MovingCall) -> dict[str, Any]:  # Any: fields of Exchange.
-    """Return what *call* is about, as fields of an exchange."""
-    names = ("player_id", "bet_id", "round_id", "tx_id")
-    return {name: getattr(call, name, None) or "" for name in names} | {"amount_cents": call.amount_cents}
-
-
-def fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.
+def _fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.
     """Return when and where a webhook went, and what came back, as fields of an exchange."""
     answer = carried.answer
     return {
