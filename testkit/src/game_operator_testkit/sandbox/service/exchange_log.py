@@ -235,12 +235,6 @@ class LiveLog:
         with self._lock:
             return list(takewhile(lambda exchange: exchange.number > number, reversed(self._exchanges)))
 
-    @property
-    def oldest(self) -> int:
-        """The number of the oldest exchange that is kept, or that will be."""
-        with self._lock:
-            return self._count - len(self._exchanges) + 1
-
     def exchange(self, number: int) -> Exchange | None:
         """Return the exchange with *number*, or None if the log does not have it, or no longer."""
         with self._lock:

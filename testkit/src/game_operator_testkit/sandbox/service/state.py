@@ -110,7 +110,7 @@ class SandboxService:
         self.live: LiveLog = LiveLog()
         #: How the wallet is.
         self.health: Final = HealthWatch()
-        #: Which key the service signed with at what time.
+        #: Since when the service signs with its key.
         self.key_history: Final = KeyHistory()
         self.balances: BalanceBoard = BalanceBoard(clock)
         self._retries = DEFAULT_RETRIES
