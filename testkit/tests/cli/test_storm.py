@@ -375,11 +375,11 @@ def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPriva
     assert told.code == 1
     assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\.", told.out)
     assert "Give the players money: some hundred units each." in told.out
-    assert "instances=" not in told.out
+    assert "--instance" not in told.out
 
 
 def _storm_of_instances(
-    run: Run, folder: Path, key: RSAPrivateKey, pem: Path, instances: Callable[[str], bool] | None
+    run: Run, folder: Path, key: RSAPrivateKey, pem: Path, instances: Callable[[str], bool] | None, *options: str
 ) -> Told:
     """Storm a wallet that takes some *instances* for its own."""
 
@@ -391,22 +391,35 @@ def _storm_of_instances(
 
     with served(folder, key, Gate) as (url, app):
         return run(
-            "storm", "--wallet", url, "--service-key", pem, "--ledger", app.database, *_SMALL, "--faults", "none"
+            "storm",
+            "--wallet",
+            url,
+            "--service-key",
+            pem,
+            "--ledger",
+            app.database,
+            *_SMALL,
+            "--faults",
+            "none",
+            *options,
         )
 
 
 @pytest.mark.outside
 @pytest.mark.parametrize(
-    ("instances", "code", "hinted"),
+    ("instances", "options", "code", "hinted"),
     [
-        pytest.param(lambda _: False, 1, True, id="none is its own"),
-        pytest.param(lambda name: name[0] in "01234567", 0, True, id="half of them"),
-        pytest.param(None, 0, False, id="it looks at none"),
+        pytest.param(lambda _: False, (), 1, True, id="none is its own"),
+        pytest.param(lambda name: name == "own-1", (), 1, True, id="one is, and is not named"),
+        pytest.param(lambda name: name == "own-1", ("--instance", "own-1"), 0, False, id="one is named"),
+        pytest.param(lambda name: name[0] in "01234567", (), 0, True, id="half of them"),
+        pytest.param(None, (), 0, False, id="it looks at none"),
     ],
 )
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(3)
 def test_a_wallet_that_is_set_to_its_own_instances(
     instances: Callable[[str], bool] | None,
+    options: tuple[str, ...],
     code: int,
     hinted: bool,
     run: Run,
@@ -414,11 +427,12 @@ def test_a_wallet_that_is_set_to_its_own_instances(
     private_key: RSAPrivateKey,
     service_pem: Path,
 ) -> None:
-    """It answers INVALID_REQUEST, and people are told which setting does that."""
-    told = _storm_of_instances(run, own_folder, private_key, service_pem, instances)
+    """It answers INVALID_REQUEST, and people see which option helps; what only follows from it is not listed."""
+    told = _storm_of_instances(run, own_folder, private_key, service_pem, instances, *options)
     assert told.code == code, told
-    assert ("Leave instances= (--instances) out of this wallet" in told.out) is hinted
+    assert ("pass one as --instance" in told.out) is hinted
     assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\.", told.out)) is (code == 1)
+    assert "between service and wallet" not in told.out
 
 
 @pytest.mark.outside

@@ -83,6 +83,7 @@ class PlanOptions:
     retries: str = "three"
     seed: int | None = None
     currency: str = "EUR"
+    instance: str | None = None
 
     def head(self, ids: tuple[str, ...], players: int) -> "TraceHead":
         """
@@ -124,6 +125,7 @@ class PlanOptions:
             faults=str(plan),
             retries=retries.name,
             opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
+            instance_id=self.instance,
         )
 
 

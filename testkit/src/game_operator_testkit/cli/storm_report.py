@@ -1,5 +1,6 @@
 """What came of a storm, in lines for people or as one document."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,14 +22,15 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
 
     answer(_document(report, trace))
     show_details(report.figures)
-    found = report.differences
+    # If nothing was tried, what differs only follows from that.
+    found = () if report.all_refused else report.differences
     if found:
         say(f"{counted(len(found), 'difference')} between service and wallet:", style="bold red")
     for difference in found[:_MOST_LISTED]:
         say(f"  {difference}")
     if len(found) > _MOST_LISTED:
         say(f"  … and {len(found) - _MOST_LISTED} more")
-    _show_a_history(report)
+    _show_a_history(found)
     for line in report.remarks:
         say(line, style="yellow")
     if trace is not None:
@@ -36,9 +38,9 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
     say(report.headline, style="green" if report.passed else "red")
 
 
-def _show_a_history(report: "StormReport") -> None:
+def _show_a_history(differences: "Sequence[Difference]") -> None:
     """Print the shortest history: it has the fewest bets in question."""
-    known = [difference for difference in report.differences if difference.history]
+    known = [difference for difference in differences if difference.history]
     if not known:
         return
     shortest = min(known, key=lambda difference: len(difference.history))

@@ -74,9 +74,16 @@ def populate(world: SandboxWorld, seed: int | None, now_millis: int) -> Landmark
     )
 
 
-def catalogue(seed: int | None) -> list[GameInfo]:
-    """Return the games that ``populate`` puts into a world with the same *seed*."""
-    return _games(_random(seed))
+def catalogue(seed: int | None, instance_id: str | None = None) -> list[GameInfo]:
+    """Return the games that ``populate`` puts into a world with this *seed*; with *instance_id*, all played there."""
+    games = _games(_random(seed))
+    return games if instance_id is None else [_played_in(instance_id, game) for game in games]
+
+
+def _played_in(instance_id: str, game: GameInfo) -> GameInfo:
+    return game.model_copy(
+        update={"instances": [each.model_copy(update={"id": instance_id}) for each in game.instances]}
+    )
 
 
 def _random(seed: int | None) -> Random:

@@ -18,7 +18,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.PLAYER_NOT_FOUND: "Open the players' accounts in the wallet that is stormed.",
     WebhookErrorCode.PLAYER_BLOCKED: "Choose players who may bet.",
     WebhookErrorCode.LIMIT_EXCEEDED: "Raise the limits of the players, or play with more of them.",
-    WebhookErrorCode.INVALID_REQUEST: "Leave instances= (--instances) out of this wallet: a storm makes instances up.",
+    WebhookErrorCode.INVALID_REQUEST: "If the wallet accepts only its own instances, pass one as --instance.",
 }
 
 

@@ -138,7 +138,7 @@ class Storm:
         plan = Plan(
             seed=head.seed,
             start_millis=head.start_millis,
-            games=catalogue(head.seed),
+            games=catalogue(head.seed, head.instance_id),
             players=tuple(head.opening),
             bets=head.bets,
             currency=head.currency,

@@ -23,7 +23,11 @@ _LONGEST_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHead:
-    """How the plan was made: seed, start, players with what they had in cents, and the other settings."""
+    """
+    How the plan was made: seed, start, players with what they had in cents, and the other settings.
+
+    With *instance_id*, all games are played in that instance.
+    """
 
     seed: int
     start_millis: int
@@ -32,6 +36,7 @@ class TraceHead:
     faults: str
     retries: str
     opening: Mapping[str, int]
+    instance_id: str | None = None
 
 
 class Timeline:
