@@ -226,12 +226,15 @@ def _is_device(path: Path) -> bool:
     return path.absolute().parent == Path("/dev") or (path.exists() and not path.is_file())
 
 
-def check_writable(option: str, path: Path, *, may_be_device: bool = False) -> None:
+def check_writable(option: str, path: Path, ending: str, *, may_be_device: bool = False) -> None:
     """
     Check before the work that a file can be written to *path*, which *option* names.
 
+    A file that exists is overwritten only if its name has the *ending* of what is written, such as ``.html``.
+
     Raises:
-        ConfigurationError: There is no folder for it, nothing can be written there, or *path* is not a file.
+        ConfigurationError: There is no folder for it, nothing can be written there, *path* is not a file, or is one
+            with another ending.
     """
     folder = shown(str(path.parent))
     if not path.parent.is_dir():
@@ -242,6 +245,11 @@ def check_writable(option: str, path: Path, *, may_be_device: bool = False) -> N
             return
         if not path.is_file():
             raise ConfigurationError(f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten.")
+        if path.suffix.lower() != ending:
+            raise ConfigurationError(
+                f"{option} {shown(str(path))} exists, and only a file whose name ends in {ending} is overwritten. Pass "
+                "another name."
+            )
     try:
         # What the rights of the folder say is not all: a file system may be read-only or full.
         tempfile.TemporaryFile(prefix=".game-operator-", dir=path.parent).close()

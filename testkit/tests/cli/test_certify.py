@@ -294,6 +294,22 @@ def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_p
     assert service_pem.read_bytes() == before
 
 
+@pytest.mark.parametrize(("option", "ending"), [("--html", ".html"), ("--json-file", ".json"), ("--junit", ".xml")])
+def test_a_report_replaces_a_report_alone(
+    option: str, ending: str, run: Run, wallet: Served, service_pem: Path, tmp_path: Path
+) -> None:
+    """A file of another kind may be the wallet's code or its database."""
+    code, before = tmp_path / "wallet.py", tmp_path / f"before{ending}"
+    for file in (code, before):
+        file.write_text("precious")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01", option, code)
+    assert (told.code, code.read_text()) == (2, "precious")
+    assert f"only a file whose name ends in {ending} is overwritten" in told.err
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01", option, before)
+    assert told.code == 0
+    assert "precious" not in before.read_text()
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -109,7 +109,7 @@ def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path 
     database = check_file(address_of(place.database))
     if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
         raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
-    check_writable("--html", path)
+    check_writable("--html", path, ".html")
 
 
 def _check(file: Path) -> int:

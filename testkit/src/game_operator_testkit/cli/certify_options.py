@@ -24,6 +24,8 @@ _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\
 #: A run sets these by itself, or its scenarios do.
 _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "content-type", "transfer-encoding"})
 
+#: How the files of reports end.
+_ENDINGS: Final = {"--json-file": ".json", "--junit": ".xml", "--html": ".html"}
 #: Groups or ids of scenarios.
 _Scenarios = Annotated[list[str] | None, typer.Option(callback=comma_separated)]
 
@@ -130,7 +132,7 @@ class ReportOptions:
             if path.absolute() in taken:
                 raise ConfigurationError(f"{option} {shown(str(path))} would overwrite another file of this run.")
             taken.add(path.absolute())
-            check_writable(option, path)
+            check_writable(option, path, _ENDINGS[option])
 
     def read_baseline(self) -> "Baseline | None":
         """Return the report that this run is compared with, if there is one."""

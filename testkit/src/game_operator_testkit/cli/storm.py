@@ -158,9 +158,9 @@ def storm(
 
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if trace is not None:
-        check_writable("--trace", trace, may_be_device=True)
+        check_writable("--trace", trace, ".trace", may_be_device=True)
     if html is not None:
-        check_writable("--html", html)
+        check_writable("--html", html, ".html")
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
