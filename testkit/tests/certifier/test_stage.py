@@ -15,7 +15,7 @@ from game_operator.protocol.webhook_reply import encode_reply
 from game_operator_testkit.certifier import Supplies
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.observed import Observed
-from game_operator_testkit.certifier.engine.run import put_back
+from game_operator_testkit.certifier.engine.restoring import put_back
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
