@@ -64,10 +64,8 @@ def test_races_and_failures_over_http(only: list[str], least_calls: int, tmp_pat
     assert [each.id for each in report.failures] == []
     assert {each.id for each in report.skipped} == {"H02"}
     assert report.calls > least_calls
-    assert report.latency is not None
-    assert len(report.latency.samples_ms) == 360
-    assert 0 < report.latency.percentile_ms(50) <= report.latency.percentile_ms(99)
-    assert report.latency.concurrency == 8
+    assert len(report.load_ms) == 360
+    assert min(report.load_ms) > 0
 
 
 class TellsTheTimeBefore(PlainWallet):

@@ -547,28 +547,6 @@ def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:
     assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, "is wrong")
 
 
-def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
-    """A block that the scenario lifts itself is lifted once; one that it could not lift, afterwards."""
-    done: list[str] = []
-    supplies = Supplies(
-        block=lambda player_id: done.append(f"block {player_id}"),
-        unblock=lambda player_id: done.append(f"unblock {player_id}"),
-    )
-
-    def lifts(at: Stage) -> None:
-        at.act("block", at.player.id)
-        at.act("unblock", at.player.id)
-
-    def breaks_off(at: Stage) -> None:
-        at.act("block", at.player.id)
-        raise Found("wrong")
-
-    for play in (lifts, breaks_off):
-        done.clear()
-        run_on(delivered_to(wallet), supplies=supplies).play(scenario(play, needs=("block", "unblock")))
-        assert done == [f"block {PLAYER}", f"unblock {PLAYER}"]
-
-
 def test_an_answer_that_is_cut_is_dropped(wallet: PlainWallet) -> None:
     """In process the wallet is called all the same, and nobody hears it."""
 

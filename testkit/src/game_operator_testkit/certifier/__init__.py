@@ -9,7 +9,7 @@ from game_operator_testkit.certifier.certification import Certification
 from game_operator_testkit.certifier.certifying import certify, certify_in_process
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.supplies import Supplies
-from game_operator_testkit.certifier.report.report import Cause, Latency, Moved, Report
+from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator_testkit.certifier.selection import scenarios
 
@@ -17,7 +17,6 @@ __all__ = [
     "Cause",
     "Certification",
     "Exchange",
-    "Latency",
     "Moved",
     "Note",
     "Outcome",

@@ -3,7 +3,6 @@
 import re
 import ssl
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, Unpack
 
@@ -11,7 +10,7 @@ from game_operator._version import __version__
 from game_operator.errors import ConfigurationError, shown
 from game_operator_testkit.certifier.certification import Certification, OnVerdict, Settings, new_run_id, unusual
 from game_operator_testkit.certifier.engine.run import Run
-from game_operator_testkit.certifier.engine.scenario import LOAD, Scenario
+from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.steps import Allowance
 from game_operator_testkit.certifier.report.report import Moved, Report, causes_of
 from game_operator_testkit.certifier.report.verdicts import Verdict
@@ -161,22 +160,18 @@ def _certified(
             after = run.balances()
     finally:
         carrier.close()
-    stages: defaultdict[str, float] = defaultdict(float)
-    for scenario, verdict in zip(chosen, verdicts, strict=True):
-        stages[scenario.stage] += verdict.duration_ms / 1_000
     ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
     return Report(
         url=url,
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
-        latency=run.latency(stages.get(LOAD, 0.0)),
+        load_ms=tuple(run.observed.load_ms),
         moved=tuple(map(Moved, run.player_ids, before, after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
         run_id=run.run_id,
         version=__version__,
-        stages_seconds=dict(stages),
         profile=unusual(run.profile),
     )
 

@@ -299,13 +299,14 @@ class Calls:
         """
         Send *requests* one by one between the acts *begin* and *end*, and return their answers in order.
 
-        A finding ends a scenario, so nothing is judged before the wallet is as it was. Only where the wallet is made
-        to fail, SYSTEM_ERROR is what it must answer, and no such call is sent again.
+        Nothing is judged before the wallet is as it was, and it is as it was whatever happens. Only where the wallet is
+        made to fail, SYSTEM_ERROR is what it must answer, and no such call is sent again.
         """
-        self.act(begin, *arguments)
-        heard = [self._sent_once(request) if begin == "fail" else self.send(request) for request in requests]
-        self.act(end, *arguments)
-        return heard
+        try:
+            self.act(begin, *arguments)
+            return [self._sent_once(request) if begin == "fail" else self.send(request) for request in requests]
+        finally:
+            self.act(end, *arguments)
 
     def note(
         self, reason: str, weight: Weight, cause: str = "", heard: Carried | None = None, *, symptom: str = ""

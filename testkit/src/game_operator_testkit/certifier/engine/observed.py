@@ -43,6 +43,7 @@ class Observed:
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
         refused_since: By player, the first of the latest calls that were all refused with one code, and its scenario;
             if they fail, the call before them.
+        load_ms: How long each answer under load took.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
@@ -95,6 +96,7 @@ class Observed:
     repeated: set[str] = field(default_factory=set)
     recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
+    load_ms: list[float] = field(default_factory=list)
     _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)

@@ -23,12 +23,11 @@ from game_operator_testkit.certifier.engine.chance import (
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
-from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
+from game_operator_testkit.certifier.engine.scenario import STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
-from game_operator_testkit.certifier.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
+from game_operator_testkit.certifier.engine.supplies import Supplies, at_hand, missing_told
 from game_operator_testkit.certifier.report.again import signer_of, without_signatures
-from game_operator_testkit.certifier.report.report import Latency
 from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight
 from game_operator_testkit.provider.delivery import Carried, reply_in
 from game_operator_testkit.provider.http import HttpCarrier
@@ -106,13 +105,9 @@ class Run:
     def __post_init__(self) -> None:
         self.known = dict.fromkeys(self.player_ids)
         self._supplied = at_hand(self.supplies, self.profile, on_wire=self.carrier.on_wire)
-        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
         self._silent = 0
         #: The exchanges of the scenario that are kept, by their places among all of them.
         self._kept: dict[int, Exchange] = {}
-        self._is_load = False
-        self._load_ms: list[float] = []
-        self._load_at_once = 0
         self._begun: dict[str, _Begun] = {}
         #: Both balances in cents, as the first scenario found them.
         self._at_first: dict[str, int] = {}
@@ -128,7 +123,6 @@ class Run:
             return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
         is_gone = self._is_gone()
         self._kept, began = {}, time.monotonic()
-        self._is_load = scenario.stage == LOAD
         verdict = self._played(scenario, is_gone=is_gone)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
@@ -179,10 +173,6 @@ class Run:
                 break
         return balances + [None] * (len(self.player_ids) - len(balances))
 
-    def latency(self, seconds: float) -> Latency | None:
-        """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
-        return Latency(tuple(self._load_ms), seconds, self._load_at_once) if self._load_ms else None
-
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
         self._kept, stage = {}, self._stage("end")
@@ -198,7 +188,6 @@ class Run:
         stage: Stage | None = None
         found: Found | None = None
         cut: NotTried | None = None
-        stuck: list[str] = []
         try:
             begun = self._begun.get(scenario.id)
             if is_gone and (begun is None or begun.ended is None):
@@ -207,12 +196,9 @@ class Run:
             self.allowance.check("not begun")
             stage = self._begun_or_staged(scenario)
             notes = stage.notes
-            try:
-                stage = self._within_limits(scenario.id, scenario.play, stage)
-                notes = stage.notes
-                stage.check_balances()
-            finally:
-                stuck = self._undo()
+            stage = self._within_limits(scenario.id, scenario.play, stage)
+            notes = stage.notes
+            stage.check_balances()
         except NotTried as why:
             cut = why
         except Found as end:
@@ -224,10 +210,6 @@ class Run:
         if found is not None:
             notes.append(self._note_of(found, scenario, stage))
         verdict = verdict_of(scenario, notes, self._kept, cut)
-        if stuck:
-            reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
-            is_undone = verdict.outcome is Outcome.SKIPPED
-            verdict = replace(verdict, reason="; ".join(filter(None, reasons)), is_undone=is_undone)
         self._settle(stage, verdict)
         return verdict
 
@@ -361,33 +343,12 @@ class Run:
 
     def _act(self, what: str, *arguments: object) -> None:
         """Do to the wallet what a scenario asks for; raise ``Undone`` if it does not work."""
-        self.allowance.check("broken off")
-        undone_by = UNDONE_BY.get(what, "")
-        if getattr(self.supplies, undone_by, None) is not None:
-            self._to_undo.append((undone_by, arguments))
         with undone_by_errors(f"{what} could not be done"):
             getattr(self.supplies, what)(*arguments)
-        with suppress(ValueError):
-            self._to_undo.remove((what, arguments))
-
-    def _undo(self) -> list[str]:
-        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
-        stuck = []
-        while self._to_undo:
-            what, arguments = self._to_undo.pop()
-            try:
-                getattr(self.supplies, what)(*arguments)
-            except Exception as failed:  # The user's own code may raise anything.
-                reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
-                stuck.append(f"{what} could not be done: {reason}")
-        return stuck
 
     def _heard(self, requests: Sequence[Request]) -> list[Carried]:
         carried = self.carrier.carry(requests)
         self.calls += len(requests)
-        if self._is_load and len(requests) > 1:
-            self._load_ms += (each.elapsed_ms for each in carried)
-            self._load_at_once = max(self._load_at_once, len(requests))
         return [self._recorded(each) for each in carried]
 
     def _recorded(self, carried: Carried) -> Carried:

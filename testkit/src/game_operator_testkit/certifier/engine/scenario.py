@@ -11,8 +11,6 @@ from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outc
 
 #: In this order.
 STAGES: Final = ("in turn", "at once", "hostile", "load", "at the end")
-#: The stage whose answers are measured.
-LOAD: Final = STAGES[3]
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,3 @@ def missing_told(missing: tuple[str, ...]) -> str:
     """Return what a scenario needs that has not got *missing*, with the names of what can be supplied."""
     names = [name for name in missing if name in _SUPPLIES]
     return needs_told(missing) + (f": supply {', '.join(names)}" if names else "")
-
-
-#: What ends what was done to a wallet.
-UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})

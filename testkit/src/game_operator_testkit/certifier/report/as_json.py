@@ -6,13 +6,14 @@ What is added later does not change ``format``; what is renamed, removed or mean
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from game_operator.protocol.http import HeaderPairs
 from game_operator.text import iso_time
 from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.comparison import Comparison
-from game_operator_testkit.certifier.report.report import Cause, Latency, Report
+from game_operator_testkit.certifier.report.report import Cause, Report
 from game_operator_testkit.certifier.report.shown import (
     BODY_BYTES,
     HEADER_BYTES,
@@ -25,7 +26,7 @@ from game_operator_testkit.certifier.report.shown import (
 )
 from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.report.verdicts import Verdict
-from game_operator_testkit.provider.latency import MARKS_MS, above
+from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 __all__ = ["FORMAT", "document", "written"]
 
@@ -51,7 +52,6 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
-        "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
         "profile": {name: _cut(value) for name, value in report.profile.items()},
         "summary_line": summary.line,
         "counts": {
@@ -61,7 +61,7 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
         },
         "causes": [_cause(cause) for cause in report.causes],
         "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
-        "latency": None if report.latency is None else _latency(report.latency),
+        "latency": _latency(sorted(report.load_ms)) if report.load_ms else None,
         "moved": [_picked(each, "player_id before_cents after_cents difference_cents") for each in report.moved],
         "comparison": None if comparison is None else _comparison(comparison),
     }
@@ -160,15 +160,12 @@ def body_in_json(body: bytes, longest: int | None = None) -> _Fields:
     return {"encoding": "utf-8", "data": text if longest is None else body[:longest].decode(errors="ignore")}
 
 
-def _latency(latency: Latency) -> _Fields:
-    samples = latency.samples_ms
+def _latency(ordered: Sequence[float]) -> _Fields:
     return {
-        "calls": len(samples),
-        "seconds": round(latency.seconds, 3),
-        "concurrency": latency.concurrency,
-        "percentiles_ms": {str(percent): round(latency.percentile_ms(percent), 3) for percent in _PERCENTS},
-        "max_ms": round(max(samples, default=0.0), 3),
-        "above": {str(mark): above(samples, mark) for mark in MARKS_MS},
+        "calls": len(ordered),
+        "percentiles_ms": {str(percent): round(percentile(ordered, percent), 3) for percent in _PERCENTS},
+        "max_ms": round(ordered[-1], 3),
+        "above": {str(mark): above(ordered, mark) for mark in MARKS_MS},
     }
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
-from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
@@ -30,32 +29,6 @@ ALL: Final = "*"
 Explains: TypeAlias = Mapping[str, Sequence[str]]
 #: What keeps this many scenarios from being judged is fixed first.
 _MANY: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """
-    How long answers took in the load phase.
-
-    Attributes:
-        samples_ms: Of each call, in the order of sending.
-        seconds: How long the phase took.
-        concurrency: How many calls were under way at once.
-    """
-
-    samples_ms: tuple[float, ...] = field(repr=False)
-    seconds: float
-    concurrency: int
-
-    def percentile_ms(self, percent: float) -> float:
-        """Return the time within which *percent* of the calls were answered; 0.0 without calls."""
-        return percentile(sorted(self.samples_ms), percent)
-
-    @property
-    def late(self) -> list[tuple[int, int]]:
-        """How many answers took longer than each of ``MARKS_MS``, for those that any answer exceeded."""
-        counted = ((mark, above(self.samples_ms, mark)) for mark in MARKS_MS)
-        return [(mark, count) for mark, count in counted if count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +102,12 @@ class Report:
         url: The wallet's address; "" for one in this process.
         verdicts: Of all scenarios, in the order of their ids; skipped ones too.
         causes: What is wrong, what costs most first; a mistake that shows in several scenarios is one cause.
-        latency: Of the load phase; None if there was none.
+        load_ms: How long each answer of the load phase took.
         moved: What the run left of the players' balances.
         began_millis: When it began, in Unix milliseconds.
         seconds: How long it took.
         calls: How many requests were sent.
         run_id: What all ids of this run begin with.
-        stages_seconds: How long each stage took, by its name.
         version: Of this package.
         profile: What was assumed of the wallet, by setting, where it is not the usual.
     """
@@ -143,14 +115,13 @@ class Report:
     url: str
     verdicts: tuple[Verdict, ...]
     causes: tuple[Cause, ...]
-    latency: Latency | None
     moved: tuple[Moved, ...]
     began_millis: int
     seconds: float
     calls: int
     run_id: str
     version: str
-    stages_seconds: Mapping[str, float] = field(default_factory=dict)
+    load_ms: tuple[float, ...] = field(default=(), repr=False)
     profile: Mapping[str, str] = field(default_factory=dict)
 
     @property
