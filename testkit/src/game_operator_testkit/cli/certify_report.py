@@ -70,10 +70,10 @@ def _show_summary(summary: Summary) -> None:
 def _show_comparison(comparison: Comparison) -> None:
     style = "bold green" if comparison.passed else "bold red"
     _tell(f"Compared with the baseline: {comparison.summary_line}.", style=style)
-    for kind, changes in comparison.groups.items():
-        for change in changes:
-            was = "" if change.before == change.now else f"{change.before}, now "
-            _tell(f"{kind}: {change.name} ({was}{change.now})", first="  ", indent="    ", most=2)
+    for change in comparison.changes:
+        name = f"{change.id} {change.title}".rstrip()
+        was = "" if change.before == change.now else f"{change.before}, now "
+        _tell(f"{change.kind}: {name} ({was}{change.now})", first="  ", indent="    ", most=2)
     for remark in comparison.remarks:
         _tell(remark, first="  ", indent="    ")
 

@@ -73,9 +73,8 @@ def written(report: Report, comparison: Comparison | None = None) -> str:
 
 
 def _comparison(comparison: Comparison) -> _Fields:
-    found = {"worse": comparison.worse, "better": comparison.better, "remaining": comparison.remaining}
-    changes = {name: [_picked(each, "id title before now") for each in listed] for name, listed in found.items()}
-    return _picked(comparison, "passed summary_line remarks") | changes
+    changes = [_picked(each, "kind id title before now") for each in comparison.changes]
+    return {**_picked(comparison, "passed summary_line remarks"), "changes": changes}
 
 
 def _cause(cause: Cause) -> _Fields:
