@@ -169,9 +169,7 @@ def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
     sent = run.calls
     verdict = run.play(scenario(play, needs=("block", "wire")))
     assert verdict.outcome is Outcome.SKIPPED
-    assert verdict.reason == (
-        "needs a way to block a player and real HTTP, and this wallet is in process: supply block"
-    )
+    assert verdict.reason == "needs block and real HTTP, and this wallet is in process (--hook)"
     assert verdict.missing == ("block", "wire")
     assert run.calls == sent
 

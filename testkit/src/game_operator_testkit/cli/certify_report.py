@@ -120,8 +120,7 @@ def _text(body: bytes) -> str:
 
 def _not_tried(report: Report) -> str:
     """Return how many scenarios were not tried, and the options that would try them."""
-    missing = {name for verdict in report.skipped for name in verdict.missing}
-    options = sorted({option.partition(" ")[0] for name in missing if (option := options_for((name,)))})
+    options = options_for([name for verdict in report.skipped for name in verdict.missing])
     remedy = f"Options that try more: {', '.join(options)}." if options else "A report file says why."
     return f"{counted(len(report.skipped), 'scenario')} not tried. {remedy}"
 
