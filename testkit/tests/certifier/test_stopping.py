@@ -208,4 +208,3 @@ def test_an_allowance_on_both_sides() -> None:
         used_up.check("broken off")
     with used_up.grace(-1), pytest.raises(Found, match="used up"):
         used_up.check("broken off")
-    assert not used_up.is_stopping

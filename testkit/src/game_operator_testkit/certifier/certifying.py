@@ -152,11 +152,12 @@ def _certified(
         chosen = in_playing_order(selected(certification.only, certification.skip))
         run = _run(certification, carrier, shown_headers)
         check_wallet(run, url, with_second=any("second_url" in each.needs for each in chosen))
-        before = list(run.known.values())
+        before = dict(run.known)
         verdicts = _played(run, chosen, certification.on_verdict)
         after = run.balances()
-        if (after != before or run.observed.is_behind) and None not in after:
-            run.put_back(before)
+        known = {player_id: cents for player_id, cents in before.items() if cents is not None}
+        if known == before and None not in after and (after != [*before.values()] or run.observed.is_behind):
+            run.put_back(known)
             after = run.balances()
     finally:
         carrier.close()
@@ -166,7 +167,7 @@ def _certified(
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         load_ms=tuple(run.observed.load_ms),
-        moved=tuple(map(Moved, run.player_ids, before, after)),
+        moved=tuple(map(Moved, run.player_ids, before.values(), after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,

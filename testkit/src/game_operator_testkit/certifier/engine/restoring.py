@@ -1,10 +1,12 @@
 """Puts the players' balances back to what they were, as far as the wallet lets it."""
 
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.stage import Stage
+from game_operator_testkit.provider.delivery import Carried
 
 #: So often a balance is asked for that is not answered by a reply, which may be by chance.
 _MOST_FAILURES: Final = 3
@@ -46,11 +48,17 @@ def current_cents(at: Stage, player: Player) -> int | None:
             return cents
         at.pause(2 * at.observed.lags_seconds)
     at.pause(2 * at.observed.late_seconds)
+    heard = balance_reply(at, player)
+    return heard.balance_cents if heard.succeeded else None
+
+
+def balance_reply(at: Stage, player: Player, place: Literal["wallet", "second"] = "wallet") -> Carried:
+    """Ask one of the wallet's processes for a balance, again if no reply comes; judge nothing."""
     for _ in range(_MOST_FAILURES):
-        heard = at.send(at.balance_request("the balance afterwards", player))
+        heard = at.send(replace(at.balance_request(f"the balance of {player.id}", player), at=place))
         if heard.reply is not None or not heard.status:
             break
-    return heard.balance_cents if heard.succeeded else None
+    return heard
 
 
 def _taken(at: Stage, player: Player, cents: int) -> bool:

@@ -1,16 +1,13 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
-from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import pairs_of
-from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.chance import (
@@ -32,7 +29,7 @@ from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause
 from game_operator_testkit.provider.delivery import Carried, reply_in
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.in_process import InProcessCarrier, WrongReplyError
-from game_operator_testkit.provider.requests import AS_THE_SERVICE, Request, Seal
+from game_operator_testkit.provider.requests import Request
 
 #: So many exchanges are kept from the beginning of a scenario and from its end.
 _FIRST, _LAST = 40, 120
@@ -43,15 +40,10 @@ _KEPT_ANSWER_BYTES: Final = 4_096
 #: After this many scenarios in a row without an answer, the wallet counts as gone.
 _MOST_SILENT: Final = 3
 _SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.GONE})
-#: Before that it is asked again after each of these pauses.
-_PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 #: To bring balances back, even if no time is left.
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
-#: So often a balance is asked for that is answered SYSTEM_ERROR, or by such a status or above, which may be by chance.
-_MOST_FAILURES: Final = 3
-_FAILED_STATUS: Final = 500
 #: In wagers: what balances may gain or lose before they are put back.
 _MOST_DRIFT: Final = 40
 #: So often a scenario must pass in which a single repeat was not known.
@@ -121,9 +113,8 @@ class Run:
         """
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
-        is_gone = self._is_gone()
         self._kept, began = {}, time.monotonic()
-        verdict = self._played(scenario, is_gone=is_gone)
+        verdict = self._played(scenario)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
     def begin(self, scenario: Scenario) -> None:
@@ -146,54 +137,35 @@ class Run:
             self._kept = {}
             self._restored(stage)
 
-    def balance_of(
-        self, player_id: str, at: Literal["wallet", "second"] = "wallet", seal: Seal = AS_THE_SERVICE
-    ) -> Carried:
-        """Ask one of the wallet's processes for a player's balance, outside any scenario."""
+    @contextmanager
+    def outside(self) -> Iterator[Stage]:
+        """Yield a stage for calls outside any scenario. There is always a little time for them."""
         self._kept = {}
-        body = BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
-        request = Request(f"the balance of {player_id}", "/player-balance", body, seal, at=at)
-        for _ in range(_MOST_FAILURES):
-            (heard,) = self._heard((request,))
-            if heard.code != WebhookErrorCode.SYSTEM_ERROR and heard.status < _FAILED_STATUS:
-                break
-        return heard
+        with self.allowance.grace(_GRACE_SECONDS):
+            yield self._stage("outside")
 
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read; by small bets if player-balance is behind."""
-        if self.observed.is_behind:
-            self._kept, stage = {}, self._stage("balances")
-            with self.allowance.grace(_GRACE_SECONDS):
-                return [current_cents(stage, player) for player in (stage.player, stage.other)]
-        balances: list[int | None] = []
-        for player_id in self.player_ids:
-            heard = self.balance_of(player_id)
-            balances.append(heard.balance_cents if heard.succeeded else None)
-            if heard.timed_out:  # One timeout is enough: the other player's balance would time out too.
-                break
-        return balances + [None] * (len(self.player_ids) - len(balances))
+        with self.outside() as at:
+            return [current_cents(at, player) for player in (at.player, at.other)]
 
-    def put_back(self, before: list[int | None]) -> None:
-        """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
-        self._kept, stage = {}, self._stage("end")
-        self._at_first = {}
-        for player, cents in zip((stage.player, stage.other), before, strict=True):
-            if cents is None:
-                return
-            player.opening_cents = cents
-        self._restored(stage)
+    def put_back(self, before: Mapping[str, int]) -> None:
+        """Bring both balances to what they were *before* the run, if the wallet lets us."""
+        self._at_first = dict(before)
+        with self.outside() as at:
+            self._restored(at)
 
-    def _played(self, scenario: Scenario, *, is_gone: bool) -> Verdict:
+    def _played(self, scenario: Scenario) -> Verdict:
         notes: list[Note] = []
         stage: Stage | None = None
         found: Found | None = None
         cut: NotTried | None = None
         try:
+            self.allowance.check("not begun")
             begun = self._begun.get(scenario.id)
-            if is_gone and (begun is None or begun.ended is None):
+            if self._silent >= _MOST_SILENT and (begun is None or begun.ended is None):
                 told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
                 raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
-            self.allowance.check("not begun")
             stage = self._begun_or_staged(scenario)
             notes = stage.notes
             stage = self._within_limits(scenario.id, scenario.play, stage)
@@ -323,19 +295,6 @@ class Run:
     def _pause(self, seconds: float) -> None:
         self.allowance.check("broken off")
         time.sleep(seconds)
-
-    def _is_gone(self) -> bool:
-        """Return whether the wallet no longer answers; one that restarts is given a few seconds, once."""
-        # Its verdict is counted as silent again, so the pauses are made once.
-        pauses = _PAUSES_SECONDS if self._silent == _MOST_SILENT and self.carrier.on_wire else ()
-        for seconds in pauses:
-            if self.allowance.is_stopping:
-                break
-            time.sleep(seconds)
-            if any(cents is not None for cents in self.balances()):
-                self._silent = 0
-                break
-        return self._silent >= _MOST_SILENT and not self.allowance.is_stopping
 
     def _carry(self, requests: Sequence[Request]) -> list[Carried]:
         self.allowance.check("broken off")
