@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from game_operator_testkit.certifier.report.as_json import FORMAT, document
+from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.report import Report
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.latency import above
@@ -52,7 +52,7 @@ def test_the_report_as_a_whole() -> None:
     """What was certified, when, how long it took and how it ended."""
     read = told(failing_report())
     assert {name: read[name] for name in ("format", "passed", "url", "run_id", "version", "seconds", "calls")} == {
-        "format": FORMAT,
+        "format": 1,
         "passed": False,
         "url": URL,
         "run_id": "c7k2m9",

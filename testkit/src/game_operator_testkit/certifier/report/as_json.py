@@ -18,7 +18,6 @@ from game_operator_testkit.certifier.report.shown import (
     BODY_BYTES,
     HEADER_BYTES,
     HEADERS,
-    LINE,
     Shown,
     cut,
     shown_exchanges,
@@ -28,10 +27,7 @@ from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
-__all__ = ["FORMAT", "document", "written"]
-
-FORMAT: Final = 1
-"""The version of the format, in each report."""
+__all__ = ["document", "written"]
 
 _Fields: TypeAlias = dict[str, object]
 
@@ -47,7 +43,7 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
     """
     summary = Summary(report)
     return {
-        "format": FORMAT,
+        "format": 1,
         **_picked(report, "passed was_stopped url run_id version"),
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
@@ -109,7 +105,6 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
 
 def _exchange(shown: Shown, url: str) -> _Fields:
     exchange = shown.exchange
-    line = call_of(exchange, url)
     return {
         "number": shown.number,
         "title": _cut(exchange.title),
@@ -134,7 +129,7 @@ def _exchange(shown: Shown, url: str) -> _Fields:
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
         "problem": _cut(exchange.problem),
         "told": _cut(exchange.told),
-        "call": line if line and len(line) <= LINE else None,
+        "call": call_of(exchange, url),
     }
 
 

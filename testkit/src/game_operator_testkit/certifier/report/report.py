@@ -1,6 +1,6 @@
 """A certification as a whole: its verdicts, its figures, and what to change first."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -172,10 +172,6 @@ class Report:
             KeyError: No scenario has this id.
         """
         return {verdict.id: verdict for verdict in self.verdicts}[scenario_id]
-
-    def of_group(self, group: str) -> Iterator[Verdict]:
-        """Yield the verdicts of *group*, which is a letter, such as ``B``."""
-        return (verdict for verdict in self.verdicts if verdict.group == group)
 
 
 def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, ...]:

@@ -145,7 +145,7 @@ class Summary:
         """The groups of scenarios, by their letters."""
         groups = []
         for letter in sorted({verdict.group for verdict in self.report.verdicts}):
-            verdicts = sorted(self.report.of_group(letter), key=_heaviest)
+            verdicts = sorted((each for each in self.report.verdicts if each.group == letter), key=_heaviest)
             counts = Counter("advice" if each.is_advice else each.outcome.value for each in verdicts)
             groups.append(Group(letter, GROUPS.get(letter, "").capitalize(), verdicts, counts))
         return groups
