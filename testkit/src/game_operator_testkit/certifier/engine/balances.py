@@ -224,10 +224,11 @@ class Balances(Replies):
 
     def _comes_later(self, player: Player, actual_cents: int) -> bool:
         """Return whether the money is right all the same, and note what was late: the money, or its balance check."""
-        seen, due_cents = self.observed, player.due_cents
-        said = self.told.get(player.id) == due_cents
+        seen, said = self.observed, self.told.get(player.id) == player.due_cents
+        has, due = f"{units(actual_cents)} for {player.id}", units(player.due_cents)
         if seen.is_behind:
-            return self._is_behind_again(player, actual_cents, said=said)
+            is_right = said or self.cents_by_probe(player) == player.due_cents
+            return is_right and self._lags(f"it still returns {has}, who has {due}", seen.lags_seconds)
         if not said and seen.waited_in_vain:
             return False
         moved, shown_by = self._moved, self._moved or self._balance
@@ -236,11 +237,19 @@ class Balances(Replies):
         pauses_seconds = _PAUSES_SECONDS if hopes or "wire" in self.supplied else _PAUSES_SECONDS[:2]
         waited = self._await_due(player, pauses_seconds)
         if waited is None:
-            return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
+            waited = sum(pauses_seconds)
+            told = f"after {waited:g} s it still returns {has}, and the answers to movements return {due}"
+            return said and self.cents_by_probe(player) == player.due_cents and self._lags(told, waited)
         self._check_at_rest(player)
         if not said or seen.late_seconds or not self._is_seen_by_the_next(player, moved):
             raise self._late(player, actual_cents, waited, shown_by)
-        self._note_behind(player, actual_cents, waited, moved)
+        after = f"after {moved.request.title}, " if moved else ""
+        return self._lags(f"{after}it returned {has} at first, and {due} after {waited:g} s", waited)
+
+    def _lags(self, told: str, seconds: float) -> bool:
+        """Note that player-balance is behind for so many seconds; the money is right."""
+        self.observed.lags_seconds = seconds
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)
         return True
 
     def _is_seen_by_the_next(self, player: Player, moved: Carried | None) -> bool:
@@ -268,34 +277,11 @@ class Balances(Replies):
         self.observed.waited_in_vain = True
         return None
 
-    def _is_behind_again(self, player: Player, actual_cents: int, *, said: bool) -> bool:
-        if not said and self.cents_by_probe(player) != player.due_cents:
-            return False
-        self._note_lag(f"it still returns {units(actual_cents)} for {player.id}, who has {units(player.due_cents)}")
-        return True
-
-    def _stays_behind(self, player: Player, actual_cents: int, waited: float) -> bool:
-        if self.cents_by_probe(player) != player.due_cents:
-            return False
-        self.observed.is_blind = True
-        told = f"after {waited:g} s it still returns {units(actual_cents)} for {player.id}, and the answers to "
-        self._note_lag(f"{told}movements return {units(player.due_cents)}")
-        return True
-
-    def _note_behind(self, player: Player, actual_cents: int, waited: float, moved: Carried | None) -> None:
-        self.observed.lags_seconds = waited
-        told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
-        after = f"after {moved.request.title}, " if moved else ""
-        self._note_lag(f"{after}{told}{waited:g} s")
-
     def _late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> Found:
         """Return what is wrong where the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
         return Found(told, shown_by, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LATE)
-
-    def _note_lag(self, told: str) -> None:
-        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)
 
     def cents_by_probe(self, player: Player, cents: int = 1) -> int | None:
         """Return the balance that a small bet of *cents* and its rollback show; None if they do not."""

@@ -39,7 +39,6 @@ class Observed:
         before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
         is_gone: Whether the wallet accepted no connection for seconds.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
-        is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
         refused_since: By player, the first of the latest calls that were all refused with one code, and its scenario;
             if they fail, the call before them.
@@ -75,7 +74,6 @@ class Observed:
     before_failing: tuple[Carried, str] | None = None
     is_gone: bool = False
     lags_seconds: float = 0.0
-    is_blind: bool = False
     late_seconds: float = 0.0
     waited_in_vain: bool = False
     unjudged: str = ""
@@ -154,7 +152,7 @@ class Observed:
     @property
     def is_behind(self) -> bool:
         """Whether player-balance was seen to return an old balance, so that movements say what is right."""
-        return self.is_blind or self.lags_seconds > 0
+        return self.lags_seconds > 0
 
     def twin_of(self, heard: Carried) -> str:
         """
