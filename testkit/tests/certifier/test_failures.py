@@ -10,10 +10,11 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTried
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.scenarios import h_time
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.in_process import InProcessCarrier
@@ -123,15 +124,14 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
             at.carry = broken_off
             at.during("fail", "recover", [check])
 
-    run = Run(
-        carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
-        profile=Profile(),
-        player_ids=(PLAYER, OTHER),
+    given = Certification(
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
         supplies=supplies_of(wallet),
-        run_id="certify-undone",
         instance_id=INSTANCE,
-        allowance=Allowance(60),
     )
+    run = Run(carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())), certification=given)
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "fix", play))
     assert not wallet.broken

@@ -12,13 +12,13 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
-from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTried
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.in_process import InProcessCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
@@ -47,15 +47,17 @@ def scenario(
 def run_on(
     wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
 ) -> Run:
-    return Run(
-        carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())),
-        profile=Profile(),
-        player_ids=(PLAYER, OTHER),
+    given = Certification(
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
         supplies=supplies or Supplies(),
         run_id="certify-run",
         instance_id=INSTANCE,
-        allowance=Allowance(seconds, stopping),
+        deadline=seconds,
+        stopping=stopping,
     )
+    return Run(carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())), certification=given)
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ from typing import Final, Unpack
 
 from game_operator._version import __version__
 from game_operator.errors import ConfigurationError, shown
-from game_operator_testkit.certifier.certification import Certification, OnVerdict, Settings, new_run_id, unusual
+from game_operator_testkit.certifier.engine.certification import Certification, OnVerdict, Settings, unusual
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
-from game_operator_testkit.certifier.engine.steps import Allowance
 from game_operator_testkit.certifier.report.report import Moved, Report, causes_of
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
@@ -150,7 +149,7 @@ def _certified(
     try:
         certification.check()
         chosen = in_playing_order(selected(certification.only, certification.skip))
-        run = _run(certification, carrier, shown_headers)
+        run = Run(carrier=carrier, certification=certification, shown_headers=shown_headers)
         check_wallet(run, url, with_second=any("second_url" in each.needs for each in chosen))
         before = dict(run.known)
         verdicts = _played(run, chosen, certification.on_verdict)
@@ -167,29 +166,13 @@ def _certified(
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         load_ms=tuple(run.observed.load_ms),
-        moved=tuple(map(Moved, run.player_ids, before.values(), after)),
+        moved=tuple(map(Moved, before, before.values(), after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
         run_id=run.run_id,
         version=__version__,
-        profile=unusual(run.profile),
-    )
-
-
-def _run(
-    certification: Certification, carrier: HttpCarrier | InProcessCarrier, shown_headers: tuple[bytes, ...]
-) -> Run:
-    return Run(
-        carrier=carrier,
-        profile=certification.profile,
-        player_ids=(certification.player_id, certification.other_player_id),
-        supplies=certification.supplies,
-        run_id=certification.run_id or new_run_id(),
-        instance_id=certification.instance_id,
-        allowance=Allowance(certification.deadline, certification.stopping),
-        shown_headers=shown_headers,
-        game=certification.game or "certify",
+        profile=unusual(certification.profile),
     )
 
 

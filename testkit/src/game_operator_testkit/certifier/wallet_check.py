@@ -49,7 +49,7 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
             if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
                 _check_alphabet(at)
             run.known[player.id] = _checked_cents(heard, player.id, url)
-        if with_second and run.supplies.second_url is not None:
+        if with_second and run.certification.supplies.second_url is not None:
             _check_second(at, run.known[at.player.id])
 
 

@@ -15,8 +15,8 @@ from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 from game_operator_testkit.certifier import Outcome, Report, Verdict
-from game_operator_testkit.certifier.certification import Certification, Settings
 from game_operator_testkit.certifier.certifying import certified_in_process
+from game_operator_testkit.certifier.engine.certification import Certification, Settings
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator_testkit.provider.keys import ThrowAwayKeys, loaded

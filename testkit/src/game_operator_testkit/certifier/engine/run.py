@@ -6,10 +6,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from game_operator.profile import Profile
 from game_operator.protocol.http import pairs_of
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.certification import Certification, new_run_id
 from game_operator_testkit.certifier.engine.chance import (
     LOOKS_SILENT,
     LOOKS_SO,
@@ -23,7 +23,7 @@ from game_operator_testkit.certifier.engine.restoring import current_cents, put_
 from game_operator_testkit.certifier.engine.scenario import STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
-from game_operator_testkit.certifier.engine.supplies import Supplies, at_hand, missing_told
+from game_operator_testkit.certifier.engine.supplies import at_hand, missing_told
 from game_operator_testkit.certifier.report.again import signer_of, without_signatures
 from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight
 from game_operator_testkit.provider.delivery import Carried, reply_in
@@ -68,35 +68,28 @@ class Run:
 
     Attributes:
         carrier: Signs requests and brings them to the wallet.
-        profile: What is assumed of the wallet.
-        player_ids: Both players.
-        supplies: What more can be done to the wallet.
-        run_id: What all ids begin with.
-        instance_id: The instance that is played.
-        allowance: How long the run may take, and whether it goes on.
+        certification: What it is made with.
         shown_headers: Names of the headers that the user added, for the report.
-        game: The name of the game that is played.
+        run_id: What all ids begin with.
         observed: What has been seen of the wallet.
-        known: Both balances in cents, as the last scenario left them; None if one must be asked for.
+        known: Both balances in cents by player, as the last scenario left them; None if one must be asked for.
         calls: How many requests were sent.
     """
 
     carrier: HttpCarrier | InProcessCarrier
-    profile: Profile
-    player_ids: tuple[str, str]
-    supplies: Supplies
-    run_id: str
-    instance_id: str | None
-    allowance: Allowance
+    certification: Certification
     shown_headers: tuple[bytes, ...] = ()
-    game: str = "certify"
-    observed: Observed = field(default_factory=Observed)
+    run_id: str = field(init=False)
+    observed: Observed = field(default_factory=Observed, init=False)
     known: dict[str, int | None] = field(init=False)
     calls: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        self.known = dict.fromkeys(self.player_ids)
-        self._supplied = at_hand(self.supplies, self.profile, on_wire=self.carrier.on_wire)
+        given = self.certification
+        self.run_id = given.run_id or new_run_id()
+        self.known = dict.fromkeys((given.player_id, given.other_player_id))
+        self.allowance: Allowance = Allowance(given.deadline, given.stopping)
+        self._supplied = at_hand(given.supplies, given.profile, on_wire=self.carrier.on_wire)
         self._silent = 0
         #: The exchanges of the scenario that are kept, by their places among all of them.
         self._kept: dict[int, Exchange] = {}
@@ -132,7 +125,7 @@ class Run:
         except Exception as odd:  # As below.
             ended = Found(_stumbled(odd), weight=Weight.CONTRACT_BROKEN)
         self._begun[scenario.id] = _Begun(stage, self._kept, ended)
-        self.known = dict.fromkeys(self.player_ids)
+        self.known = dict.fromkeys(self.known)
         if ended is not None:
             self._kept = {}
             self._restored(stage)
@@ -199,7 +192,7 @@ class Run:
             with suppress(Found, NotTried):
                 look_for_chance(stage, found, kept)
                 if is_lone_repeat(stage, found, kept) and scenario.stage == STAGES[0] and not scenario.needs:
-                    self.known = dict.fromkeys(self.player_ids)
+                    self.known = dict.fromkeys(self.known)
                     for again in range(_AGAIN):
                         scenario.play(self._staged(f"{scenario.id}-again-{again}"))
                     found.reason += ". Played again, it passed: this happens by chance"
@@ -235,14 +228,14 @@ class Run:
             if self.observed.wager_cents is None:
                 raise
             self._restored(stage)
-            self.known = dict.fromkeys(self.player_ids)
+            self.known = dict.fromkeys(self.known)
             stage = self._staged(f"{name}-within-limits")
             play(stage)
         return stage
 
     def _settle(self, stage: Stage | None, verdict: Verdict) -> None:
         """Remember balances that are known, and put them back if they are not, or far from what they were."""
-        self.known = dict.fromkeys(self.player_ids)
+        self.known = dict.fromkeys(self.known)
         if stage is None:
             self._silent = self._silent + 1 if any(note.cause in _SILENT for note in verdict.notes) else 0
             return
@@ -277,17 +270,18 @@ class Run:
 
     def _stage(self, name: str) -> Stage:
         player, other = (Player(player_id, cents or 0, cents or 0) for player_id, cents in self.known.items())
+        given = self.certification
         return Stage(
             player=player,
             other=other,
             carry=self._carry,
             act=self._act,
-            profile=replace(self.profile, fields={**self.profile.fields, **self.observed.reads}),
+            profile=replace(given.profile, fields={**given.profile.fields, **self.observed.reads}),
             prefix=f"{self.run_id}-{name}",
-            instance_id=self.instance_id,
+            instance_id=given.instance_id,
             supplied=self._supplied,
-            supplies=self.supplies,
-            game=self.game,
+            supplies=given.supplies,
+            game=given.game or "certify",
             observed=self.observed,
             pause=self._pause,
         )
@@ -303,7 +297,7 @@ class Run:
     def _act(self, what: str, *arguments: object) -> None:
         """Do to the wallet what a scenario asks for; raise ``Undone`` if it does not work."""
         with undone_by_errors(f"{what} could not be done"):
-            getattr(self.supplies, what)(*arguments)
+            getattr(self.certification.supplies, what)(*arguments)
 
     def _heard(self, requests: Sequence[Request]) -> list[Carried]:
         carried = self.carrier.carry(requests)
@@ -311,7 +305,7 @@ class Run:
         return [self._recorded(each) for each in carried]
 
     def _recorded(self, carried: Carried) -> Carried:
-        carried = without_signatures(carried, self.profile.signature_header.encode())
+        carried = without_signatures(carried, self.certification.profile.signature_header.encode())
         request, answer = carried.request, carried.answer
         reply, problem = carried.reply, carried.problem
         if reply is None and answer is not None and not problem:
