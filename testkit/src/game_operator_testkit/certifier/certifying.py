@@ -123,11 +123,6 @@ def certify_in_process(wallet: ReplyingWallet, *, signing_key: SigningKey, **set
         certification = Certification(signing_key=signing_key, **settings)
     finally:
         del signing_key  # As in ``certify``.
-    return certified_in_process(wallet, certification)
-
-
-def certified_in_process(wallet: ReplyingWallet, certification: Certification) -> Report:
-    """Return the report of *certification* on *wallet*, as ``certify_in_process`` does."""
     checked_function(wallet)
     second = certification.supplies.second_url
     carrier = InProcessCarrier(wallet, _keys(certification), profile=certification.profile, second=second)

@@ -14,9 +14,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.certifier import Outcome, Report, Verdict
-from game_operator_testkit.certifier.certifying import certified_in_process
-from game_operator_testkit.certifier.engine.certification import Certification, Settings
+from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Settings
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator_testkit.provider.keys import ThrowAwayKeys, loaded
@@ -130,15 +129,11 @@ class WalletCertifier:
         self, wallet: WalletInProcess, settings: Settings, bridge: _Bridge
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
-        settings.setdefault("deadline", _SECONDS)
-        settings.setdefault("profile", self._profile)
-        certification = Certification(signing_key=self._keys.service.current, **settings)
-        profile, supplies = certification.profile, certification.supplies
-        signers = [self._keys.service.current]
-        if supplies.old_key is not None:
-            signers.append(loaded(supplies.old_key, "old_key"))
-        keys = [signer.public_key_pem() for signer in signers]
-        receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
+        signing_key, profile = self._keys.service.current, settings.setdefault("profile", self._profile)
+        supplies = settings.get("supplies", Supplies())
+        signers = [signing_key] if supplies.old_key is None else [signing_key, loaded(supplies.old_key, "old_key")]
+        authenticator = RsaSignature([signer.public_key_pem() for signer in signers])
+        receiver = WebhookReceiver(authenticator=authenticator, profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
         with ErrorRecorder() as errors:
 
@@ -152,10 +147,9 @@ class WalletCertifier:
             done: dict[str, Any] = {name: bridge(deed) for name, deed in given.items() if callable(deed)}
             if supplies.second_url is not None:
                 done["second_url"] = delivery(supplies.second_url)
-            report = certified_in_process(
-                delivery(wallet),
-                replace(certification, supplies=replace(supplies, **done), on_verdict=note),
-            )
+            settings |= {"supplies": replace(supplies, **done), "on_verdict": note}
+            settings.setdefault("deadline", _SECONDS)
+            report = certify_in_process(delivery(wallet), signing_key=signing_key, **settings)
         return report, seen
 
     def _show(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
