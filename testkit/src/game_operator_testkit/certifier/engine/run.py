@@ -52,15 +52,6 @@ _AGAIN: Final = 2
 _HIDDEN: Final = "…".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """The beginning of a scenario: its stage, the exchanges that are kept, and why it ended early, if it did."""
-
-    stage: Stage
-    kept: dict[int, Exchange]
-    ended: Found | NotTried | None
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class Run:
     """
@@ -93,7 +84,8 @@ class Run:
         self._silent = 0
         #: The exchanges of the scenario that are kept, by their places among all of them.
         self._kept: dict[int, Exchange] = {}
-        self._begun: dict[str, _Begun] = {}
+        #: By scenario, the verdict on its beginning, the stage of that, and its exchanges.
+        self._begun: dict[str, tuple[Verdict, Stage | None, dict[int, Exchange]]] = {}
         #: Both balances in cents, as the first scenario found them.
         self._at_first: dict[str, int] = {}
 
@@ -106,29 +98,20 @@ class Run:
         """
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
-        self._kept, began = {}, time.monotonic()
-        verdict = self._played(scenario)
+        began = time.monotonic()
+        verdict, stage, self._kept = self._begun.get(scenario.id, (None, None, {}))
+        if verdict is None or verdict.outcome is Outcome.PASSED or verdict.is_advice:
+            verdict, stage = self._played(scenario, stage)
+            self._settle(stage, verdict)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
     def begin(self, scenario: Scenario) -> None:
-        """Play what *scenario* does before all others; what is wrong then is in its verdict later."""
-        if scenario.begin is None or any(name not in self._supplied for name in scenario.needs):
-            return
-        self._kept, ended, stage = {}, None, self._stage(scenario.id)
-        try:
-            stage = self._within_limits(scenario.id, scenario.begin, self._staged(scenario.id))
-            stage.check_balances()
-        except (Found, NotTried) as end:
-            ended = end
-        except WrongReplyError:
-            raise
-        except Exception as odd:  # As below.
-            ended = Found(_stumbled(odd), weight=Weight.CONTRACT_BROKEN)
-        self._begun[scenario.id] = _Begun(stage, self._kept, ended)
-        self.known = dict.fromkeys(self.known)
-        if ended is not None:
+        """Play what *scenario* does before all others; what is wrong then is its verdict."""
+        if scenario.begin is not None and self._supplied.issuperset(scenario.needs):
             self._kept = {}
-            self._restored(stage)
+            verdict, stage = self._played(replace(scenario, play=scenario.begin), None)
+            self._begun[scenario.id] = verdict, stage, self._kept
+            self._settle(stage, verdict)
 
     @contextmanager
     def outside(self) -> Iterator[Stage]:
@@ -148,18 +131,17 @@ class Run:
         with self.outside() as at:
             self._restored(at)
 
-    def _played(self, scenario: Scenario) -> Verdict:
+    def _played(self, scenario: Scenario, stage: Stage | None) -> tuple[Verdict, Stage | None]:
+        """Play *scenario*, on the *stage* that its beginning was played on if there is one; return that, too."""
         notes: list[Note] = []
-        stage: Stage | None = None
         found: Found | None = None
         cut: NotTried | None = None
         try:
             self.allowance.check("not begun")
-            begun = self._begun.get(scenario.id)
-            if self._silent >= _MOST_SILENT and (begun is None or begun.ended is None):
+            if self._silent >= _MOST_SILENT:
                 told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
                 raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
-            stage = self._begun_or_staged(scenario)
+            stage = self._staged(scenario.id) if stage is None else self._staged_again(stage)
             notes = stage.notes
             stage = self._within_limits(scenario.id, scenario.play, stage)
             notes = stage.notes
@@ -174,9 +156,7 @@ class Run:
             notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
         if found is not None:
             notes.append(self._note_of(found, scenario, stage))
-        verdict = verdict_of(scenario, notes, self._kept, cut)
-        self._settle(stage, verdict)
-        return verdict
+        return verdict_of(scenario, notes, self._kept, cut), stage
 
     def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
         """Return what *found* says of the wallet, after a look at whether it happens by chance."""
@@ -202,20 +182,6 @@ class Run:
         if found.is_refusal and usual is Weight.MONEY_DOUBLED:
             usual = Weight.MONEY_LOST
         return Note(found.reason, found.weight or usual, found.cause, found.place, found.symptom)
-
-    def _begun_or_staged(self, scenario: Scenario) -> Stage:
-        """Return the stage that the beginning of *scenario* was played on, or a new one."""
-        begun = self._begun.get(scenario.id)
-        if begun is None:
-            return self._staged(scenario.id)
-        self._kept = begun.kept
-        if begun.ended is not None:
-            raise begun.ended
-        for player in (begun.stage.player, begun.stage.other):
-            player.opening_cents = player.due_cents = begun.stage.opening_cents_of(player)
-            _check_can_bet(player)
-        begun.stage.told.clear()
-        return begun.stage
 
     def _within_limits(self, name: str, play: Callable[[Stage], object], stage: Stage) -> Stage:
         """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
@@ -266,6 +232,13 @@ class Run:
             if self.known[player.id] is None:
                 player.opening_cents = player.due_cents = stage.opening_cents_of(player)
             _check_can_bet(player)
+        return stage
+
+    def _staged_again(self, stage: Stage) -> Stage:
+        for player in (stage.player, stage.other):
+            player.opening_cents = player.due_cents = stage.opening_cents_of(player)
+            _check_can_bet(player)
+        stage.told.clear()
         return stage
 
     def _stage(self, name: str) -> Stage:
