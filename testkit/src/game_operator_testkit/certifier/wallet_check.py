@@ -8,6 +8,7 @@ from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS
 from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import balance_reply
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -44,6 +45,7 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         ConfigurationError: Address, key or players cannot work, or the second process is not one of this wallet.
     """
     with run.outside() as at:
+        at.observed = Observed()  # What is seen for the first time is a scenario's to note.
         for player in (at.player, at.other):
             heard = _balance(at, player)
             if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
