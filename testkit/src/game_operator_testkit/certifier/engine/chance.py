@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
+from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
@@ -14,8 +15,17 @@ _TRIES: Final = 40
 _FEWEST_TRIES: Final = 10
 #: If by then one kind of call was never known again, it is no matter of chance.
 _FEW: Final = 4
-#: So often in a run it is tried in vain.
-_MOST_IN_VAIN: Final = 2
+#: A refusal that may be one of some by chance.
+LOOKS_UNLUCKY: Final = frozenset(
+    {
+        "",
+        KnownCause.MIXED_UP,
+        KnownCause.NO_BALANCE,
+        KnownCause.NO_FUNDS,
+        KnownCause.TWIN_REFUSED,
+        KnownCause.UNREADABLE,
+    }
+)
 #: What a pause, or a proxy that fails at times, looks like.
 LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
 #: What a lost record looks like.
@@ -30,7 +40,7 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
     sent = Counter(each.request_body for each in exchanges.values() if each.path != BALANCE_PATH)
     is_about_repeats = any(times > 1 for times in sent.values())
     hides = seen.unjudged or seen.late_seconds or seen.is_behind
-    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= _MOST_IN_VAIN:
+    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= MOST_IN_VAIN:
         return
     if not seen.forgets_by_chance:
         lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
@@ -43,6 +53,46 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
     found.cause = KnownCause.NOT_KEPT
 
 
+def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+    """Let *found* say that calls like its own are refused now and then, if of many fresh ones some are too."""
+    decisive = exchanges.get(-1 if found.place is None else found.place)
+    call = None if decisive is None else at.call_of(decisive.request_body)
+    code = None if decisive is None or decisive.reply is None else decisive.reply.code
+    if call is None or code is None or at.observed.unjudged:
+        return
+    seen, kind = at.observed, f"/{call.operation}{getattr(call, 'action', '')} {code}"
+    if kind not in seen.at_times:
+        if seen.tried[kind] >= MOST_IN_VAIN:
+            return
+        seen.tried[kind] += 1
+        codes = Counter[str]()
+        for number in range(seen.times(_TRIES, _FEWEST_TRIES)):
+            if number == _FEW and codes[code] == _FEW:
+                return
+            codes[_code_of_another(at, call)] += 1
+        if not codes[code] or not codes["SUCCESS"]:
+            return
+        seen.at_times.add(kind)
+        told = " and ".join(f"{times} returned {each}" for each, times in codes.most_common() if each)
+        found.reason += f". Of {codes.total()} fresh calls like it, one at a time, {told}"
+    found.cause = KnownCause.AT_TIMES
+
+
+def _code_of_another(at: Stage, call: WebhookCall) -> str:
+    """Return what another call of the kind of *call* is answered, which must be SUCCESS; "" if it cannot be sent."""
+    bet = at.bet(wager_cents=call.amount_cents if isinstance(call, WithdrawCall) else None)
+    end = bet.deposit(bet.wager_cents) if isinstance(call, DepositCall) else bet.rollback()
+    calls: list[WebhookCall] = [bet.withdraw(), end]
+    if isinstance(call, BalanceCall):
+        calls = [call]
+    elif isinstance(call, DepositCall) and call.is_claim:
+        calls = [at.claim(call.amount_cents, call.action)]
+    first, *rest = (at.send(at.request(each, f"another {each.operation}, by itself")) for each in calls)
+    if not rest or isinstance(call, WithdrawCall):
+        return first.code or "SUCCESS"
+    return (rest[0].code or "SUCCESS") if first.succeeded else ""
+
+
 def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
     """
     Let *found* say that answers are missing now and then, if the call of it is answered when it comes again.
@@ -52,6 +102,8 @@ def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange])
     decisive = exchanges.get(-1 if found.place is None else found.place)
     told = "" if decisive is None or at.observed.is_slow else at.answer_to_repeat(decisive.request_body)
     if not told:
+        if _is_repeat(found, exchanges):
+            found.cause = KnownCause.REPEAT_REFUSED
         return
     found.reason += f". Sent again, {told}"
     if at.observed.is_silent_at_times:
@@ -61,12 +113,22 @@ def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange])
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
     """Return whether *found* is of a call that was a SUCCESS before, byte for byte, and its cause is not known."""
-    seen, decisive = at.observed, exchanges.get(-1 if found.place is None else found.place)
-    if decisive is None or found.cause == KnownCause.NOT_KEPT or seen.unjudged or seen.late_seconds or seen.is_behind:
-        return False
-    return decisive.path != BALANCE_PATH and any(
-        place < (found.place or 0) and each.request_body == decisive.request_body and each.told.startswith("SUCCESS")
-        for place, each in exchanges.items()
+    seen = at.observed
+    hides = seen.unjudged or seen.late_seconds or seen.is_behind
+    return found.cause != KnownCause.NOT_KEPT and not hides and _is_repeat(found, exchanges)
+
+
+def _is_repeat(found: Found, exchanges: Mapping[int, Exchange]) -> bool:
+    decisive = exchanges.get(-1 if found.place is None else found.place)
+    return (
+        decisive is not None
+        and decisive.path != BALANCE_PATH
+        and any(
+            place < (found.place or 0)
+            and each.request_body == decisive.request_body
+            and each.told.startswith("SUCCESS")
+            for place, each in exchanges.items()
+        )
     )
 
 

@@ -16,8 +16,10 @@ from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.chance import (
     LOOKS_SILENT,
     LOOKS_SO,
+    LOOKS_UNLUCKY,
     is_lone_repeat,
     look_for_chance,
+    look_for_luck,
     look_for_silence,
 )
 from game_operator_testkit.certifier.engine.limits import find_wager
@@ -236,6 +238,12 @@ class Run:
             kept, self._kept = self._kept, {}
             with suppress(Found, NotTried):
                 look_for_silence(stage, found, kept)
+            self._kept = kept
+        if stage is not None and found.is_refusal and found.cause in LOOKS_UNLUCKY:
+            kept, self._kept = self._kept, {}
+            self._restored(stage)
+            with suppress(Found, NotTried):
+                look_for_luck(stage, found, kept)
             self._kept = kept
         if stage is not None and found.cause in LOOKS_SO:
             # The tries that show it are not among the exchanges, and need the money that was there.

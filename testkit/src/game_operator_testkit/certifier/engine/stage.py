@@ -276,12 +276,7 @@ class Stage(Balances):
         """
         if (told := self._limited(heard, asked=asked)) is None:
             return
-        cents = self.moved_if_carried_out(heard)
-        self.suspects: dict[int, tuple[KnownCause, str]] = {
-            cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")
-        }
         self.check_balances(self.player, after=heard)
-        self.suspects = {}
         raise NotTried(told) if asked else Limited(told)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
@@ -321,7 +316,11 @@ class Stage(Balances):
             self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
+            if cause == KnownCause.NO_FUNDS and heard.balance_cents is not None:
+                told += f"; its own answer shows {units(heard.balance_cents)}"
+            if cause == KnownCause.AMOUNT:
+                told += f"; so is one of {units(-self.moved_if_carried_out(heard))} with plain ids"
+            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW, KnownCause.AMOUNT) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
             raise Found(told, heard, weight=weight, cause=cause)
 
@@ -354,9 +353,13 @@ class Stage(Balances):
             path, cents = heard.request.path, self.moved_if_carried_out(heard)
             was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
             if heard.request.body in self._at_once and was_read:
-                return KnownCause.MIXED_UP
+                other = self.same_content(heard)
+                return KnownCause.MIXED_UP if other is None or other.succeeded else ""
             if path == _WITHDRAW and (cause := self._cause_in_ids(self.bet_id_of(heard))):
                 return cause
+            if path == _WITHDRAW in self.observed.accepted and -self.unit_cents < cents < 0:
+                is_placed = self._is_placed(self.fresh("bet"), f"a withdraw of {units(-cents)} with plain ids", -cents)
+                return "" if is_placed else KnownCause.AMOUNT
             # Where one such call was understood, it is this one that is not.
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
@@ -369,6 +372,9 @@ class Stage(Balances):
             return KnownCause.ENDED_WITH_ANOTHER
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
             return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
+        if heard.code == Code.INSUFFICIENT_BALANCE and _is_withdraw(heard):
+            is_covered = (heard.balance_cents or 0) >= -self.moved_if_carried_out(heard) > 0
+            return KnownCause.NO_FUNDS if is_covered and _WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         if heard.code != Code.SYSTEM_ERROR:
@@ -437,9 +443,9 @@ class Stage(Balances):
         is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
         return KnownCause.NARROW if is_long else ""
 
-    def _is_placed(self, bet_id: str, title: str) -> bool:
+    def _is_placed(self, bet_id: str, title: str, wager_cents: int | None = None) -> bool:
         """Return whether a bet of this id is accepted; it is rolled back."""
-        bet = self.bet(bet_id=bet_id)
+        bet = self.bet(wager_cents=wager_cents, bet_id=bet_id)
         heard = self.send(self.request(bet.withdraw(), title))
         if heard.succeeded:
             self.send(self.request(bet.rollback(), "its rollback"))

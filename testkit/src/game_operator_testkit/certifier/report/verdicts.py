@@ -15,6 +15,8 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    AMOUNT = "a bet is refused because of its amount"
+    AT_TIMES = "wrong now and then"
     BUSY = "refused beside other calls"
     BY_PATTERN = "a player whom nobody opened is found"
     COLLIDES = "keys that collide"
@@ -28,6 +30,8 @@ class KnownCause(StrEnum):
     FIELD_NAMES = "the profile's fields"
     FRAMEWORK = "answered by a framework"
     FLOAT = "a balance through a float"
+    NEEDS_TX_ID = "refused without a tx_id"
+    NO_FUNDS = "refused for funds that are there"
     NO_TX_ID = "a call without a tx_id is not known again"
     NOT_KEPT = "a record is sometimes not kept"
     NOW_AND_THEN = "answers that are missing at times"
@@ -44,6 +48,7 @@ class KnownCause(StrEnum):
     NARROW = "ids that do not fit"
     OWNERS_BALANCE = "the balance of another player"
     ODD_IDS = "refused because of the characters of an id"
+    OTHER_AMOUNT = "another amount than its own"
     OTHER_FIELD = "another field was paid"
     OVERDRAWN = "bets without money"
     PER_PLAYER = "tx_ids that count for a player"

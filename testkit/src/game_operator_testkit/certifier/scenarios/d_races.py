@@ -108,7 +108,8 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
         at.check_balances(at.player)  # Or the last refund was not what was taken.
         return Found(told, cause=KnownCause.NOT_ALL)
     if left_cents == at.player.due_cents:
-        return Found(told, cause=KnownCause.OVERDRAWN if taken > fitting else "")
+        no_funds = KnownCause.NO_FUNDS if left_cents >= wager_cents else ""
+        return Found(told, cause=KnownCause.OVERDRAWN if taken > fitting else no_funds)
     # Each bet gives back what it is said to have paid. If that is what was taken, the answers were other bets'.
     for bet in bets:
         at.send(at.request(bet.rollback(), "a rollback, to see what the bet had paid"))

@@ -222,7 +222,10 @@ def _all_rejected(
 def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> None:
     """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
     status, code = at.profile.unauthenticated_status, Code.INVALID_SIGNATURE
-    _check_silent(at, at.refuses(request, "", code, final_code_is_advice=not is_final_lost, status=status))
+    heard = at.refuses(request, "", code, final_code_is_advice=not is_final_lost, status=status)
+    _check_silent(at, heard)
+    if not at.observed.is_slow:
+        at.check_balances(at.player, after=heard)
 
 
 def _check_silent(at: Stage, heard: Carried) -> None:

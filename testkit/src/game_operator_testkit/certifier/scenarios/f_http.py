@@ -7,7 +7,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import deep, of_bytes
+from game_operator_testkit.certifier.scenarios.bodies import deep, longest_read, of_bytes
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
@@ -97,7 +97,8 @@ def _refused_in_pieces(at: Stage, bet: BetCalls, heard: Carried) -> Found:
     """Return what is wrong: the pieces, or the length of the body or of the id, however it comes."""
     told, cause, length = f"refused with {heard.code} instead of SUCCESS", "", len(heard.request.body)
     if not at.send(of_bytes(at, length)).succeeded:
-        told, cause = f"{told}; so is any body of its {length:,} bytes", KnownCause.SHORT_BODIES
+        told = f"{told}; so is any body of more than {longest_read(at, length):,} bytes"
+        cause = KnownCause.SHORT_BODIES
     elif at.send(at.request(bet.withdraw(), "the same withdraw in one piece")).succeeded:
         told = f"{told}; {_WHOLE}"
     else:

@@ -84,6 +84,8 @@ def _check_width(at: Stage) -> None:
         bet = at.bet(bet_id=start.ljust(width - 1, "x") + "a")
         heard = at.send(at.request(bet.withdraw(), f"a withdraw whose id has {width} characters"))
         at.check_unlimited(heard, asked=True)
+        if heard.reply is None and at.send(heard.request).reply is not None:
+            at.check_reply(heard)  # Its length is not the reason.
         if not heard.succeeded:
             raise _taken_for_another(heard) if fits and heard.code in _KNOWN_CODES else _too_narrow(at, heard, width)
         at.check_moved(heard, at.player, -bet.wager_cents)
