@@ -162,12 +162,17 @@ class Balances(Replies):
         """Return what is known of why the money is off: a cause, and more words for the reason."""
         if off_cents in self.suspects:
             return self.suspects[off_cents]
+        if failed := next((each for cents, each in self._failed_first if cents == off_cents), None):
+            told = f", the amount of {failed.request.title}: it returned SYSTEM_ERROR, then SUCCESS, and moved twice"
+            return KnownCause.HALF_DONE, told
         if failed := next((each for cents, each in self._failed_first if cents == -off_cents), None):
             told = f", the amount of {failed.request.title}: it returned SYSTEM_ERROR, then SUCCESS, and moved nothing"
             return KnownCause.FORGOTTEN, told
         if shown_by is not None and shown_by.code and off_cents == self.moved_if_carried_out(shown_by) != 0:
             return KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {shown_by.code}"
-        if shown_by is not None and shown_by.succeeded and (twin := self.observed.twin_of(shown_by)):
+        # An answer that shows what there is belongs to its call.
+        is_true = shown_by is not None and shown_by.balance_cents == player.due_cents + off_cents
+        if shown_by is not None and shown_by.succeeded and not is_true and (twin := self.observed.twin_of(shown_by)):
             return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
         if player is self.other and player.id not in self.playing:
             return KnownCause.SHARED, ""

@@ -1,4 +1,4 @@
-"""Whether a wallet that did not know a call again forgets calls by chance: of many equal tries, a few fail."""
+"""What goes wrong by chance: of many equal tries a few fail, or the same call is answered otherwise the next time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -6,10 +6,12 @@ from typing import Final
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
 from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
+from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause
+from game_operator_testkit.provider.delivery import Carried
 
 _TRIES: Final = 40
 _FEWEST_TRIES: Final = 10
@@ -26,6 +28,10 @@ LOOKS_UNLUCKY: Final = frozenset(
         KnownCause.UNREADABLE,
     }
 )
+#: Of these, those by which a call that comes alone is refused.
+_UNEXPLAINED: Final = frozenset({"", KnownCause.UNREADABLE})
+#: A request as the service makes it: whose key signs it, how it travels and where to.
+_AS_EVER: Final = ("service", "whole", "wallet")
 #: What a pause, or a proxy that fails at times, looks like.
 LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
 #: What a lost record looks like.
@@ -58,7 +64,7 @@ def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) ->
     decisive = exchanges.get(-1 if found.place is None else found.place)
     call = None if decisive is None else at.call_of(decisive.request_body)
     code = None if decisive is None or decisive.reply is None else decisive.reply.code
-    if call is None or code is None or at.observed.unjudged:
+    if call is None or code is None or not found.is_refusal or at.observed.unjudged:
         return
     seen, kind = at.observed, f"/{call.operation}{getattr(call, 'action', '')} {code}"
     if kind not in seen.at_times:
@@ -93,22 +99,33 @@ def _code_of_another(at: Stage, call: WebhookCall) -> str:
     return (rest[0].code or "SUCCESS") if first.succeeded else ""
 
 
-def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
     """
-    Let *found* say that answers are missing now and then, if the call of it is answered when it comes again.
+    Let *found* say how its call is answered when it comes again, if it got no answer, or a refusal that is not due.
 
-    So are other calls like it. Once in a run may have a reason in what came before; only what happens again is chance.
+    An answer that is missing once may have a reason in what came before; what happens again is chance.
     """
     decisive = exchanges.get(-1 if found.place is None else found.place)
-    told = "" if decisive is None or at.observed.is_slow else at.answer_to_repeat(decisive.request_body)
-    if not told:
-        if _is_repeat(found, exchanges):
-            found.cause = KnownCause.REPEAT_REFUSED
+    if decisive is None or (decisive.signed_by, decisive.manner, decisive.at) != _AS_EVER or at.observed.is_slow:
         return
-    found.reason += f". Sent again, {told}"
-    if at.observed.is_silent_at_times:
-        found.cause = KnownCause.NOW_AND_THEN
-    at.observed.is_silent_at_times = True
+    if found.cause in LOOKS_SILENT:
+        again = at.answer_to_repeat(decisive.request_body)
+        if again is not None:
+            found.reason += f". Sent again, it returned {_told(again)}"
+            found.cause = KnownCause.NOW_AND_THEN if at.observed.is_silent_at_times else found.cause
+            at.observed.is_silent_at_times = True
+        elif _is_repeat(found, exchanges):
+            found.cause = KnownCause.REPEAT_REFUSED
+    elif found.is_refusal and found.cause in _UNEXPLAINED:
+        again = at.answer_to_repeat(decisive.request_body)
+        if again is not None and again.succeeded:
+            found.reason += f". Sent again, it returned {_told(again)}"
+            found.cause = KnownCause.AT_TIMES
+
+
+def _told(heard: Carried) -> str:
+    left = "" if heard.balance_cents is None else f" with a balance of {units(heard.balance_cents)}"
+    return f"{heard.code or 'SUCCESS'}{left}"
 
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:

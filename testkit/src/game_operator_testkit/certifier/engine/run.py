@@ -1,7 +1,7 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -18,9 +18,9 @@ from game_operator_testkit.certifier.engine.chance import (
     LOOKS_SO,
     LOOKS_UNLUCKY,
     is_lone_repeat,
+    look_again,
     look_for_chance,
     look_for_luck,
-    look_for_silence,
 )
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
@@ -56,8 +56,11 @@ _MOST_FAILURES: Final = 3
 _FAILED_STATUS: Final = 500
 #: In wagers: what balances may gain or lose before they are put back.
 _MOST_DRIFT: Final = 40
-#: So often a scenario must pass in which a single repeat was not known.
+#: So often a scenario must pass if what it found is to be a matter of chance; of these stages, and not if its ids are
+#: the same each time, or its calls come at once.
 _AGAIN: Final = 2
+_REPLAYED: Final = (STAGES[0], STAGES[2])
+_ONCE: Final = ("F13", "H05")
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
 
@@ -234,34 +237,55 @@ class Run:
 
     def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
         """Return what *found* says of the wallet, after a look at whether it happens by chance."""
-        if stage is not None and found.cause in LOOKS_SILENT:
+        if stage is not None:
+            # The tries that show it are not among the exchanges.
             kept, self._kept = self._kept, {}
-            with suppress(Found, NotTried):
-                look_for_silence(stage, found, kept)
-            self._kept = kept
-        if stage is not None and found.is_refusal and found.cause in LOOKS_UNLUCKY:
-            kept, self._kept = self._kept, {}
-            self._restored(stage)
-            with suppress(Found, NotTried):
-                look_for_luck(stage, found, kept)
-            self._kept = kept
-        if stage is not None and found.cause in LOOKS_SO:
-            # The tries that show it are not among the exchanges, and need the money that was there.
-            kept, self._kept = self._kept, {}
-            self._restored(stage)
-            with suppress(Found, NotTried):
-                look_for_chance(stage, found, kept)
-                if is_lone_repeat(stage, found, kept) and scenario.stage == STAGES[0] and not scenario.needs:
-                    self.known = dict.fromkeys(self.player_ids)
-                    for again in range(_AGAIN):
-                        scenario.play(self._staged(f"{scenario.id}-again-{again}"))
-                    found.reason += ". Played again, it passed: this happens by chance"
-                    found.cause = KnownCause.NOT_KEPT
+            self._look_for_chance(found, scenario, stage, kept)
             self._kept = kept
         usual = scenario.weight
+        if not usual.is_money and not found.is_refusal and found.symptom:
+            usual, found.cause = Weight.MONEY_LOST, found.cause or KnownCause.OFF
+        usual = Weight.CONTRACT_BROKEN if usual is Weight.ADVICE else usual
         if found.is_refusal and usual is Weight.MONEY_DOUBLED:
             usual = Weight.MONEY_LOST
         return Note(found.reason, found.weight or usual, found.cause, found.place, found.symptom)
+
+    def _look_for_chance(self, found: Found, scenario: Scenario, stage: Stage, kept: Mapping[int, Exchange]) -> None:
+        """Let *found* say so if it happens by chance, as the call again, others like it or the scenario again show."""
+        was_silent = found.cause in LOOKS_SILENT
+        if scenario.needs:
+            return  # What was done to the wallet has been undone.
+        with suppress(Found, NotTried):
+            look_again(stage, found, kept)
+        if found.cause not in LOOKS_UNLUCKY | LOOKS_SO | LOOKS_SILENT:
+            return
+        self._restored(stage)
+        for causes, look in ((LOOKS_UNLUCKY, look_for_luck), (LOOKS_SO, look_for_chance)):
+            with suppress(Found, NotTried):
+                if found.cause in causes:
+                    look(stage, found, kept)
+        is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
+        if (is_lone or found.cause in ("", *LOOKS_SILENT)) and self._passes_again(scenario):
+            found.reason += ". Played again, it passed: this happens by chance"
+            found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
+            found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
+
+    def _passes_again(self, scenario: Scenario) -> bool:
+        """Return whether *scenario* passes a few times more, where that says something."""
+        is_plain = scenario.stage in _REPLAYED and not scenario.needs and scenario.id not in _ONCE
+        if not is_plain or self.observed.is_slow or self.observed.unjudged or self.observed.late_seconds:
+            return False
+        self.known = dict.fromkeys(self.player_ids)
+        with suppress(Found, NotTried):
+            for again in range(_AGAIN):
+                stage = self._staged(f"{scenario.id}-again-{again}")
+                opening = {each.id: each.opening_cents for each in (stage.player, stage.other)}
+                if not again and opening != self._at_first:
+                    return False  # What was found before has left its mark.
+                scenario.play(stage)
+                stage.check_balances()
+            return True
+        return False
 
     def _begun_or_staged(self, scenario: Scenario) -> Stage:
         """Return the stage that the beginning of *scenario* was played on, or a new one."""

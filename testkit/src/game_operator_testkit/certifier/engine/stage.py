@@ -113,7 +113,7 @@ class Stage(Balances):
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
-        symptom = symptom_of(heard, "changed")
+        symptom = symptom_of(heard, "answered otherwise when it comes again")
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
@@ -225,6 +225,8 @@ class Stage(Balances):
             if each.code == Code.SYSTEM_ERROR and not self.may_be_unread(each.request):
                 failed += 1
                 heard[place] = self.insisted(each.request)
+                if heard[place].succeeded:
+                    self._failed_first.append((self.moved_if_carried_out(each), heard[place]))
         if failed:
             told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
@@ -322,6 +324,8 @@ class Stage(Balances):
                 told += f"; so is one of {units(-self.moved_if_carried_out(heard))} with plain ids"
             if cause in (KnownCause.ODD_IDS, KnownCause.NARROW, KnownCause.AMOUNT) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
+            if cause == KnownCause.HALF_DONE:
+                weight = Weight.MONEY_DOUBLED
             raise Found(told, heard, weight=weight, cause=cause)
 
     def _check_paid_for(self, heard: Carried) -> None:
@@ -368,6 +372,8 @@ class Stage(Balances):
         if heard.code == Code.DUPLICATE_TRANSACTION:
             usual = KnownCause.TX_ID_ALONE if heard.request.path == _ROLLBACK else ""
             return self.cause_in_itself(heard) or usual
+        if heard.code == Code.BET_NOT_FOUND and heard.request.body in self._at_once and self._is_lost(heard):
+            return KnownCause.NOT_KEPT
         if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
             return KnownCause.ENDED_WITH_ANOTHER
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
@@ -402,19 +408,14 @@ class Stage(Balances):
         """Yield the calls of this scenario that move money."""
         return (call for call in self._calls.values() if not isinstance(call, BalanceCall))
 
-    def answer_to_repeat(self, body: bytes) -> str:
-        """Send the call of *body* again; return what its reply says, or "" if it, or others like it, get no reply."""
+    def answer_to_repeat(self, body: bytes) -> Carried | None:
+        """Send the call of *body* again; return its reply, or None if it, or others like it, get none."""
         call = self._calls.get(body)
         if call is None or body in self._at_once:
-            return ""
-        again = self.send(self.request(call, "the call that got no answer, again"))
+            return None
+        again = self.send(self.request(call, "the same call again, to see how it is answered"))
         other = again if again.request.path == BALANCE_PATH else self.same_content(again)
-        if again.reply is None or other is None or other.reply is None:
-            return ""
-        left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
-        return (
-            f"it returned {again.code or 'SUCCESS'}{left}; before it, {units(self._player_of(call).due_cents)} was due"
-        )
+        return None if again.reply is None or other is None or other.reply is None else again
 
     def same_content(self, heard: Carried) -> Carried | None:
         """Send what *heard* answers with other ids; None if a scenario chose its ids."""
@@ -442,6 +443,13 @@ class Stage(Balances):
             return KnownCause.NARROW  # Its characters are fewer; some count bytes.
         is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
         return KnownCause.NARROW if is_long else ""
+
+    def _is_lost(self, heard: Carried) -> bool:
+        """Return whether the bet of *heard* was accepted, and is not found alone either; another like it is."""
+        if self.bet_id_of(heard) not in self._open:
+            return False
+        again, other = self.send(replace(heard.request, title="the same call alone")), self.same_content(heard)
+        return again.code == heard.code and other is not None and other.succeeded
 
     def _is_placed(self, bet_id: str, title: str, wager_cents: int | None = None) -> bool:
         """Return whether a bet of this id is accepted; it is rolled back."""

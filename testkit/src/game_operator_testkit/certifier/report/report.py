@@ -11,15 +11,28 @@ from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 _PLAINEST: Final = "A02"
 #: What follows from another mistake: where the process has ended, nothing after it is answered.
 _FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
-    KnownCause.AT_TIMES: (KnownCause.OTHER_CODES, KnownCause.NOT_KEPT, KnownCause.TWIN_REFUSED, KnownCause.MIXED_UP),
+    KnownCause.AT_TIMES: (
+        KnownCause.LOST_UPDATE,
+        KnownCause.MIXED_UP,
+        KnownCause.NOT_KEPT,
+        KnownCause.OFF,
+        KnownCause.OTHER_CODES,
+        KnownCause.TWIN_REFUSED,
+    ),
     KnownCause.BUSY: (KnownCause.TWIN_REFUSED,),
     KnownCause.COLLIDES: (KnownCause.OTHER_CODES,),
     KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),
+    KnownCause.FORGOTTEN: (KnownCause.LOST_UPDATE, KnownCause.OFF),
+    KnownCause.HALF_DONE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
     KnownCause.GONE: (KnownCause.NO_ANSWER,),
-    KnownCause.LATE: (KnownCause.LOST_UPDATE,),
+    KnownCause.LATE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
+    KnownCause.LEFT_OVER: (KnownCause.STATUS, KnownCause.KEPT_CLOSED),
+    KnownCause.LOST_UPDATE: (KnownCause.OFF,),
+    KnownCause.NOT_KEPT: (KnownCause.OFF,),
     KnownCause.NO_FUNDS: (KnownCause.OTHER_CODES,),
-    KnownCause.OPPOSITE: (KnownCause.LOST_UPDATE,),
-    KnownCause.OTHER_AMOUNT: (KnownCause.LOST_UPDATE,),
+    KnownCause.OPPOSITE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
+    KnownCause.OTHER_AMOUNT: (KnownCause.LOST_UPDATE, KnownCause.OFF),
+    KnownCause.PIECES: (KnownCause.SHORT_BODIES, KnownCause.OTHER_CODES, KnownCause.NARROW, KnownCause.STATUS),
     KnownCause.ROUNDED: (KnownCause.UNJUDGED,),
     KnownCause.SCALE: (KnownCause.UNJUDGED,),
     KnownCause.STARVED: (KnownCause.NO_ANSWER,),
@@ -30,6 +43,9 @@ _FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
+#: How long a title is that repeats a reason; and what a symptom says of money.
+_LONGEST_TITLE: Final = 100
+_MONEY: Final = ("too much", "too little")
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -108,7 +124,12 @@ class Cause:
         if self.mistake:
             return self.mistake.title
         path, _, what = _symptom(self.verdict).partition(" ")
-        return f"{path}: {what}" if what else f"seen in {self.verdict.id}"
+        if not what:
+            reason = self.verdict.reason
+            return reason if len(reason) <= _LONGEST_TITLE else f"{reason[:_LONGEST_TITLE]}…"
+        if what in _MONEY:
+            return f"after {path.replace('/player-balance', 'these calls')} there is {what} money"
+        return f"{path} is refused with {what}" if what.isupper() else f"{path} {what}"
 
     @property
     def means(self) -> str:

@@ -13,6 +13,7 @@ from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import answers, batch, lacking, longest_read, of_bytes
+from game_operator_testkit.certifier.scenarios.tolerated import better_meant
 from game_operator_testkit.provider.delivery import Carried
 
 _DAY_MILLIS: Final = 86_400_000
@@ -102,6 +103,9 @@ def a03(at: Stage) -> None:
     bet = at.placed()
     at.accepts(bet.deposit(0), "its deposit of 0, a loss")
     at.refuses(bet.rollback(), "a rollback of the lost bet", Code.BET_ALREADY_CLOSED)
+    if at.writer.name("tx_id", "deposit"):
+        win = bet.deposit(2 * bet.wager_cents, tx_id=at.fresh("deposit"))
+        at.refuses(win, "a win of the lost bet, with another tx_id", Code.BET_ALREADY_CLOSED)
 
 
 def a04(at: Stage) -> None:
@@ -217,21 +221,23 @@ def a10(at: Stage) -> None:
     for action in at.writer.claim_types:
         for which in ("a", "another"):
             claim = at.claim(3 * cents, action)
+            more = ""
             if action == "JACKPOT":
-                claim = replace(claim, jackpot_id=pool)
+                claim, more = replace(claim, jackpot_id=pool), ", of one jackpot_id"
             elif action == "FREE_BET_CLAIM":
                 free = (
                     FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=cents)
                     for _ in range(3)
                 )
                 claim = replace(claim, free_bets=tuple(free))
-            title = f"{which} deposit of the type {action}"
+            title = f"{which} deposit of the type {action}{more}"
             first = at.accepts(claim, title)
         at.again(claim, first, f"{title}, sent again")
         if at.writer.name("tx_id", "deposit") and (action == at.writer.claim_types[0] or not at.observed.is_slow):
             alone = at.claim(cents, action, tx_id=at.fresh("claim"))
             title = f"a deposit of the type {action} with a tx_id that names no bet"
             at.accepts(replace(lacking(at, alone, "bet_id", "missing"), title=title), moves=cents)
+        better_meant(at, at.request(at.claim(0, action), f"a deposit of the type {action} that won nothing"), moves=0)
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit") and not at.observed.is_slow:
         _claim_all_of_a_grant(at)
 
