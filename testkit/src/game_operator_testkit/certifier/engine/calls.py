@@ -179,6 +179,10 @@ class Calls:
         """Return the call that *body* carries; None if a scenario wrote the body itself."""
         return self._calls.get(body)
 
+    def was_at_once(self, body: bytes) -> bool:
+        """Return whether *body* was sent together with others."""
+        return body in self._at_once
+
     def kind_of(self, heard: Carried) -> str:
         """Return what kind of call *heard* answers: its path, and whether it is a claim."""
         call = self._calls.get(heard.request.body)

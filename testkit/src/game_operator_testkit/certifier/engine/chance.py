@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall, WithdrawCall
 from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause
-from game_operator_testkit.provider.delivery import Carried
 
 _TRIES: Final = 40
 _FEWEST_TRIES: Final = 10
@@ -99,33 +98,32 @@ def _code_of_another(at: Stage, call: WebhookCall) -> str:
     return (rest[0].code or "SUCCESS") if first.succeeded else ""
 
 
-def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
     """
     Let *found* say how its call is answered when it comes again, if it got no answer, or a refusal that is not due.
 
-    An answer that is missing once may have a reason in what came before; what happens again is chance.
+    Return whether a call that got no answer has one now. Once may have a reason in what came before; what happens again
+    is chance.
     """
     decisive = exchanges.get(-1 if found.place is None else found.place)
     if decisive is None or (decisive.signed_by, decisive.manner, decisive.at) != _AS_EVER or at.observed.is_slow:
-        return
-    if found.cause in LOOKS_SILENT:
-        again = at.answer_to_repeat(decisive.request_body)
-        if again is not None:
-            found.reason += f". Sent again, it returned {_told(again)}"
-            found.cause = KnownCause.NOW_AND_THEN if at.observed.is_silent_at_times else found.cause
-            at.observed.is_silent_at_times = True
-        elif _is_repeat(found, exchanges):
-            found.cause = KnownCause.REPEAT_REFUSED
-    elif found.is_refusal and found.cause in _UNEXPLAINED:
-        again = at.answer_to_repeat(decisive.request_body)
-        if again is not None and again.succeeded:
-            found.reason += f". Sent again, it returned {_told(again)}"
-            found.cause = KnownCause.AT_TIMES
-
-
-def _told(heard: Carried) -> str:
-    left = "" if heard.balance_cents is None else f" with a balance of {units(heard.balance_cents)}"
-    return f"{heard.code or 'SUCCESS'}{left}"
+        return False
+    was_silent = found.cause in LOOKS_SILENT
+    if not was_silent and not (found.is_refusal and found.cause in _UNEXPLAINED):
+        return False
+    again = at.answer_to_repeat(decisive.request_body)
+    if again is None and was_silent and _is_repeat(found, exchanges):
+        found.cause = KnownCause.REPEAT_REFUSED
+    if again is None or not (was_silent or again.succeeded):
+        return False
+    left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
+    found.reason += f". Sent again, it returned {again.code or 'SUCCESS'}{left}"
+    if not was_silent:
+        found.cause = KnownCause.AMONG if at.was_at_once(decisive.request_body) else KnownCause.AT_TIMES
+    elif at.observed.is_silent_at_times:
+        found.cause = KnownCause.NOW_AND_THEN
+    at.observed.is_silent_at_times = at.observed.is_silent_at_times or was_silent
+    return was_silent
 
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
@@ -154,11 +152,12 @@ def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
     lost, tried = Counter[str](), Counter[str]()
     for number in range(tries):
         bet = at.bet()
-        ends: list[WebhookCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
+        ends: list[MovingCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
         known = [end for end in ends if f"/{end.operation}" in at.observed.accepted]
-        for call in (bet.withdraw(), *known[number % 2 :][:1]):
-            tried[call.operation] += 1
-            lost[call.operation] += _is_lost(at, call)
+        for call in (bet.withdraw(), *known[number % 2 :][:1], *at.jackpots(1)):
+            kind = f"{call.operation} {call.action}"
+            tried[kind] += 1
+            lost[kind] += _is_lost(at, call)
         if number + 1 == _FEW and any(lost[each] == tried[each] for each in tried):
             break
     return lost, tried

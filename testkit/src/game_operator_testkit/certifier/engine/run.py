@@ -61,6 +61,8 @@ _MOST_DRIFT: Final = 40
 _AGAIN: Final = 2
 _REPLAYED: Final = (STAGES[0], STAGES[2])
 _ONCE: Final = ("F13", "H05")
+#: Of what a player is owed, too little is not doubled.
+_SHORT: Final = ("/deposit too little", "/rollback too little")
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
 
@@ -246,18 +248,20 @@ class Run:
         if not usual.is_money and not found.is_refusal and found.symptom:
             usual, found.cause = Weight.MONEY_LOST, found.cause or KnownCause.OFF
         usual = Weight.CONTRACT_BROKEN if usual is Weight.ADVICE else usual
+        if found.symptom in _SHORT:
+            usual = Weight.MONEY_LOST
         if found.is_refusal and usual is Weight.MONEY_DOUBLED:
             usual = Weight.MONEY_LOST
         return Note(found.reason, found.weight or usual, found.cause, found.place, found.symptom)
 
     def _look_for_chance(self, found: Found, scenario: Scenario, stage: Stage, kept: Mapping[int, Exchange]) -> None:
         """Let *found* say so if it happens by chance, as the call again, others like it or the scenario again show."""
-        was_silent = found.cause in LOOKS_SILENT
-        if scenario.needs:
+        if scenario.needs or self.observed.is_gone:
             return  # What was done to the wallet has been undone.
+        was_silent = False
         with suppress(Found, NotTried):
-            look_again(stage, found, kept)
-        if found.cause not in LOOKS_UNLUCKY | LOOKS_SO | LOOKS_SILENT:
+            was_silent = look_again(stage, found, kept)
+        if not was_silent and found.cause not in LOOKS_UNLUCKY | LOOKS_SO:
             return
         self._restored(stage)
         for causes, look in ((LOOKS_UNLUCKY, look_for_luck), (LOOKS_SO, look_for_chance)):
@@ -265,7 +269,8 @@ class Run:
                 if found.cause in causes:
                     look(stage, found, kept)
         is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
-        if (is_lone or found.cause in ("", *LOOKS_SILENT)) and self._passes_again(scenario):
+        is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
+        if (is_lone or is_open) and self._passes_again(scenario):
             found.reason += ". Played again, it passed: this happens by chance"
             found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
             found.cause = KnownCause.NOT_KEPT if is_lone else found.cause

@@ -411,7 +411,7 @@ class Stage(Balances):
     def answer_to_repeat(self, body: bytes) -> Carried | None:
         """Send the call of *body* again; return its reply, or None if it, or others like it, get none."""
         call = self._calls.get(body)
-        if call is None or body in self._at_once:
+        if call is None:
             return None
         again = self.send(self.request(call, "the same call again, to see how it is answered"))
         other = again if again.request.path == BALANCE_PATH else self.same_content(again)

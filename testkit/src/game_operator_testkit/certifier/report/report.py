@@ -12,6 +12,7 @@ _PLAINEST: Final = "A02"
 #: What follows from another mistake: where the process has ended, nothing after it is answered.
 _FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
     KnownCause.AT_TIMES: (
+        KnownCause.AMONG,
         KnownCause.LOST_UPDATE,
         KnownCause.MIXED_UP,
         KnownCause.NOT_KEPT,
@@ -19,6 +20,7 @@ _FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
         KnownCause.OTHER_CODES,
         KnownCause.TWIN_REFUSED,
     ),
+    KnownCause.AMONG: (KnownCause.OTHER_CODES, KnownCause.TWIN_REFUSED),
     KnownCause.BUSY: (KnownCause.TWIN_REFUSED,),
     KnownCause.COLLIDES: (KnownCause.OTHER_CODES,),
     KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),

@@ -15,6 +15,7 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    AMONG = "refused among others"
     AMOUNT = "a bet is refused because of its amount"
     AT_TIMES = "wrong now and then"
     BUSY = "refused beside other calls"
@@ -39,6 +40,7 @@ class KnownCause(StrEnum):
     NOT_KEPT = "a record is sometimes not kept"
     NOW_AND_THEN = "answers that are missing at times"
     OFF = "a balance that is off"
+    OLD_TIME = "a balance of now with an old time"
     ONLY_SAID = "SUCCESS in place of a refusal"
     OPPOSITE = "money that moves the wrong way"
     NOT_ALL = "a bet of all the money is refused"
@@ -60,6 +62,7 @@ class KnownCause(StrEnum):
     REDIRECT = "a redirect"
     REFUSED_AND_MOVED = "refused, and the money moved"
     REPEAT_REFUSED = "a repeat is refused"
+    KEPT_FORGERY = "the refusal of a forged call is stored"
     KEPT_CLOSED = "a kept connection that was closed"
     ROUNDED = "rounded balances"
     ROUNDED_AMOUNTS = "amounts that are rounded"

@@ -57,7 +57,7 @@ def b03(at: Stage) -> None:
     heard = at.again(bet.withdraw(), first, "the first withdraw again")
     if heard.reply != first.reply and time_of(heard) < time_of(second):
         told = "it has the current balance with an earlier time, so that an older balance counts as the newer one"
-        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+        at.note(told, Weight.CONTRACT_BROKEN, KnownCause.OLD_TIME, heard)
     rest = at.bet(wager_cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
         at.accepts(rest.withdraw(), "a withdraw of all the rest", may_limit=True)
