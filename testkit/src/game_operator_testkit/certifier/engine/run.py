@@ -260,7 +260,7 @@ class Run:
             return  # What was done to the wallet has been undone.
         was_silent = False
         with suppress(Found, NotTried):
-            was_silent = look_again(stage, found, kept)
+            was_silent = look_again(stage, found, kept, under_load=scenario.stage == LOAD)
         if not was_silent and found.cause not in LOOKS_UNLUCKY | LOOKS_SO:
             return
         self._restored(stage)
@@ -270,16 +270,17 @@ class Run:
                     look(stage, found, kept)
         is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
         is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
-        if (is_lone or is_open) and self._passes_again(scenario):
+        if (is_lone or is_open) and self._passes_again(scenario, stage):
             found.reason += ". Played again, it passed: this happens by chance"
             found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
             found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
 
-    def _passes_again(self, scenario: Scenario) -> bool:
+    def _passes_again(self, scenario: Scenario, stage: Stage) -> bool:
         """Return whether *scenario* passes a few times more, where that says something."""
         is_plain = scenario.stage in _REPLAYED and not scenario.needs and scenario.id not in _ONCE
         if not is_plain or self.observed.is_slow or self.observed.unjudged or self.observed.late_seconds:
             return False
+        self._restored(stage)
         self.known = dict.fromkeys(self.player_ids)
         with suppress(Found, NotTried):
             for again in range(_AGAIN):

@@ -375,7 +375,7 @@ class Stage(Balances):
         if heard.code == Code.BET_NOT_FOUND and heard.request.body in self._at_once and self._is_lost(heard):
             return KnownCause.NOT_KEPT
         if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
-            return KnownCause.ENDED_WITH_ANOTHER
+            return KnownCause.ENDED_WITH_ANOTHER if self._ends_others(heard) else ""
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
             return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INSUFFICIENT_BALANCE and _is_withdraw(heard):
@@ -443,6 +443,14 @@ class Stage(Balances):
             return KnownCause.NARROW  # Its characters are fewer; some count bytes.
         is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
         return KnownCause.NARROW if is_long else ""
+
+    def _ends_others(self, heard: Carried) -> bool:
+        """Return whether a bet is refused its end, as in *heard*, right after two others of its player have ended."""
+        bets = [self.bet(self._player_of(self._calls.get(heard.request.body, heard.request))) for _ in range(3)]
+        calls: list[WebhookCall] = [*(bet.withdraw() for bet in bets), bets[0].deposit(0), bets[1].rollback()]
+        is_refund = heard.request.path == _ROLLBACK
+        calls.append(bets[2].rollback() if is_refund else bets[2].deposit(bets[2].wager_cents))
+        return [self.send(self.request(call, "to see whether bets end alone")).code for call in calls][-1] == heard.code
 
     def _is_lost(self, heard: Carried) -> bool:
         """Return whether the bet of *heard* was accepted, and is not found alone either; another like it is."""

@@ -21,7 +21,7 @@ _FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
         KnownCause.TWIN_REFUSED,
     ),
     KnownCause.AMONG: (KnownCause.OTHER_CODES, KnownCause.TWIN_REFUSED),
-    KnownCause.BUSY: (KnownCause.TWIN_REFUSED,),
+    KnownCause.BUSY: (KnownCause.AMONG, KnownCause.TWIN_REFUSED),
     KnownCause.COLLIDES: (KnownCause.OTHER_CODES,),
     KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),
     KnownCause.FORGOTTEN: (KnownCause.LOST_UPDATE, KnownCause.OFF),
