@@ -9,38 +9,6 @@ from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
-#: What follows from another mistake: where the process has ended, nothing after it is answered.
-_FOLLOWS: Final[Mapping[str, Sequence[str]]] = {
-    KnownCause.AT_TIMES: (
-        KnownCause.AMONG,
-        KnownCause.LOST_UPDATE,
-        KnownCause.MIXED_UP,
-        KnownCause.NOT_KEPT,
-        KnownCause.OFF,
-        KnownCause.OTHER_CODES,
-        KnownCause.TWIN_REFUSED,
-    ),
-    KnownCause.AMONG: (KnownCause.OTHER_CODES, KnownCause.TWIN_REFUSED),
-    KnownCause.BUSY: (KnownCause.AMONG, KnownCause.TWIN_REFUSED),
-    KnownCause.COLLIDES: (KnownCause.OTHER_CODES,),
-    KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),
-    KnownCause.FORGOTTEN: (KnownCause.LOST_UPDATE, KnownCause.OFF),
-    KnownCause.HALF_DONE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
-    KnownCause.GONE: (KnownCause.NO_ANSWER,),
-    KnownCause.LATE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
-    KnownCause.LEFT_OVER: (KnownCause.STATUS, KnownCause.KEPT_CLOSED),
-    KnownCause.LOST_UPDATE: (KnownCause.OFF,),
-    KnownCause.NOT_KEPT: (KnownCause.OFF,),
-    KnownCause.NO_FUNDS: (KnownCause.OTHER_CODES,),
-    KnownCause.OPPOSITE: (KnownCause.LOST_UPDATE, KnownCause.OFF),
-    KnownCause.OTHER_AMOUNT: (KnownCause.LOST_UPDATE, KnownCause.OFF),
-    KnownCause.PIECES: (KnownCause.SHORT_BODIES, KnownCause.OTHER_CODES, KnownCause.NARROW, KnownCause.STATUS),
-    KnownCause.ROUNDED: (KnownCause.UNJUDGED,),
-    KnownCause.SCALE: (KnownCause.UNJUDGED,),
-    KnownCause.STARVED: (KnownCause.NO_ANSWER,),
-    KnownCause.TWO_MEMORIES: (KnownCause.UNJUDGED,),
-    KnownCause.TX_ID_ALONE: (KnownCause.OTHER_CODES, KnownCause.COLLIDES, KnownCause.REPEAT_REFUSED),
-}
 #: What an answer that is missing at times looks like where it was not tried again.
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
@@ -249,7 +217,7 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
 
     def shows_most(verdict: Verdict) -> tuple[bool, bool, bool, int, int]:
         slug = _slug(verdict, left)
-        follows = any(slug in _FOLLOWS.get(other, ()) for other in slugs)
+        follows = any(slug in _brought_by(other) for other in slugs)
         named = _named(verdict, slug, explains)
         by_name = len(left) if ALL in named else sum(each.id in named for each in left)
         # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
@@ -281,7 +249,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
         if own := _slug(other, failed):
             # Only an answer is wrong there: each of another call is a mistake of its own.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
-            return (own == slug and is_alike) or own in _FOLLOWS.get(slug, ())
+            return (own == slug and is_alike) or own in _brought_by(slug)
         if ALL in named and slug == KnownCause.LATE:
             return _is_of_amounts(other)
         if ALL in named or other.id in named:
@@ -302,6 +270,12 @@ def _is_of_amounts(verdict: Verdict) -> bool:
 
 def _symptom(verdict: Verdict) -> str:
     return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
+
+
+def _brought_by(slug: str) -> tuple[str, ...]:
+    """Return the mistakes that follow from another: where the process has ended, nothing after it is answered."""
+    mistake = mistake_of(slug)
+    return mistake.brings if mistake else ()
 
 
 def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:

@@ -122,6 +122,7 @@ class Mistake:
     only_in_the_plainest: bool = False
     general_from: int = 1
     explains: tuple[str, ...] = ()
+    brings: tuple[str, ...] = ()
 
 
 def slug_of(cause: str) -> str:
@@ -138,7 +139,8 @@ def mistake_of(cause: str) -> Mistake | None:
 def _mistakes() -> Mapping[str, Mistake]:
     entries = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))
     return {
-        cause: Mistake(**entry | {"explains": tuple(entry.get("explains", ()))}) for cause, entry in entries.items()
+        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in ("explains", "brings")})
+        for cause, entry in entries.items()
     }
 
 
