@@ -110,20 +110,20 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
         return False
     was_silent, is_at_once = found.cause in LOOKS_SILENT, at.was_at_once(decisive.request_body)
     # Where a scenario lets two calls of one bet meet, it has its own words for what they did to each other.
-    if is_at_once and not under_load:
+    is_apart = is_at_once and not under_load
+    if not was_silent and (is_apart or not (found.is_refusal and found.cause in _UNEXPLAINED)):
         return False
-    if not was_silent and not (found.is_refusal and found.cause in _UNEXPLAINED):
-        return False
-    again = at.answer_to_repeat(decisive.request_body)
-    if again is None and was_silent and _is_repeat(found, exchanges):
+    heard = None if is_at_once and was_silent else at.answer_to_repeat(decisive.request_body)
+    if heard is None and was_silent and _is_repeat(found, exchanges):
         found.cause = KnownCause.REPEAT_REFUSED
-    if again is None or not (was_silent or again.succeeded):
+    if heard is None or not (was_silent or heard[0].succeeded):
         return False
+    again, other = heard
     left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
     found.reason += f". Sent again, it returned {again.code or 'SUCCESS'}{left}"
-    if not was_silent:
+    if not was_silent and other.succeeded:
         found.cause = KnownCause.AMONG if is_at_once else KnownCause.AT_TIMES
-    elif at.observed.is_silent_at_times:
+    elif was_silent and at.observed.is_silent_at_times:
         found.cause = KnownCause.NOW_AND_THEN
     at.observed.is_silent_at_times = at.observed.is_silent_at_times or was_silent
     return was_silent
@@ -144,7 +144,7 @@ def _is_repeat(found: Found, exchanges: Mapping[int, Exchange]) -> bool:
         and any(
             place < (found.place or 0)
             and each.request_body == decisive.request_body
-            and each.told.startswith("SUCCESS")
+            and (each.told.startswith("SUCCESS") or (found.cause in LOOKS_SILENT and each.reply is not None))
             for place, each in exchanges.items()
         )
     )

@@ -408,14 +408,14 @@ class Stage(Balances):
         """Yield the calls of this scenario that move money."""
         return (call for call in self._calls.values() if not isinstance(call, BalanceCall))
 
-    def answer_to_repeat(self, body: bytes) -> Carried | None:
-        """Send the call of *body* again; return its reply, or None if it, or others like it, get none."""
+    def answer_to_repeat(self, body: bytes) -> tuple[Carried, Carried] | None:
+        """Send the call of *body* again, and another like it; return their replies, or None if there are none."""
         call = self._calls.get(body)
         if call is None:
             return None
         again = self.send(self.request(call, "the same call again, to see how it is answered"))
         other = again if again.request.path == BALANCE_PATH else self.same_content(again)
-        return None if again.reply is None or other is None or other.reply is None else again
+        return None if again.reply is None or other is None or other.reply is None else (again, other)
 
     def same_content(self, heard: Carried) -> Carried | None:
         """Send what *heard* answers with other ids; None if a scenario chose its ids."""
