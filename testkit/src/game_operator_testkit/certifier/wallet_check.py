@@ -26,8 +26,8 @@ _OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-saf
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
-    "in the header signature (or the one that the profile names; in capitals or not), in URL-safe Base64 without "
-    "padding (assumed, decision 0011).",
+    "in the header signature, in capitals or not, in URL-safe Base64 without padding (assumed, decision 0011). If your "
+    "provider sends another header, pass a profile with its name: signature_header.",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, MovingCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, MovingCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
@@ -41,9 +41,13 @@ class Diagnosis(Balances):
             path, cents = heard.request.path, self.moved_if_carried_out(heard)
             was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
             if heard.request.body in self._at_once and was_read:
-                return KnownCause.MIXED_UP
+                other = self.same_content(heard)
+                return KnownCause.MIXED_UP if other is None or other.succeeded else ""
             if path == WITHDRAW and (cause := self._cause_in_ids(self.bet_id_of(heard))):
                 return cause
+            if path == WITHDRAW in self.observed.accepted and -self.unit_cents < cents < 0:
+                is_placed = self._is_placed(self.fresh("bet"), f"a withdraw of {units(-cents)} with plain ids", -cents)
+                return "" if is_placed else KnownCause.AMOUNT
             # Where one such call was understood, it is this one that is not.
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
@@ -52,10 +56,15 @@ class Diagnosis(Balances):
         if heard.code == Code.DUPLICATE_TRANSACTION:
             usual = KnownCause.TX_ID_ALONE if heard.request.path == ROLLBACK else ""
             return self.cause_in_itself(heard) or usual
+        if heard.code == Code.BET_NOT_FOUND and heard.request.body in self._at_once and self._is_lost(heard):
+            return KnownCause.NOT_KEPT
         if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
-            return KnownCause.ENDED_WITH_ANOTHER
+            return KnownCause.ENDED_WITH_ANOTHER if self._ends_others(heard) else ""
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
             return KnownCause.NOT_ALL if WITHDRAW in self.observed.accepted else ""
+        if heard.code == Code.INSUFFICIENT_BALANCE and heard.request.path == WITHDRAW:
+            is_covered = (heard.balance_cents or 0) >= -self.moved_if_carried_out(heard) > 0
+            return KnownCause.NO_FUNDS if is_covered and WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         if heard.code != Code.SYSTEM_ERROR:
@@ -107,19 +116,14 @@ class Diagnosis(Balances):
         fits = heard.code == fold_code(code, replace(self.profile, codes="core"))
         return KnownCause.CORE_CODES if fits and not self.observed.codes & _EXTENDED else ""
 
-    def answer_to_repeat(self, body: bytes) -> str:
-        """Send the call of *body* again; return what its reply says, or "" if it, or others like it, get no reply."""
+    def answer_to_repeat(self, body: bytes) -> tuple[Carried, Carried] | None:
+        """Send the call of *body* again, and another like it; return their replies, or None if there are none."""
         call = self._calls.get(body)
-        if call is None or body in self._at_once:
-            return ""
-        again = self.send(self.request(call, "the call that got no answer, again"))
+        if call is None:
+            return None
+        again = self.send(self.request(call, "the same call again, to see how it is answered"))
         other = again if again.request.path == BALANCE_PATH else self.same_content(again)
-        if again.reply is None or other is None or other.reply is None:
-            return ""
-        left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
-        return (
-            f"it returned {again.code or 'SUCCESS'}{left}; before it, {units(self._player_of(call).due_cents)} was due"
-        )
+        return None if again.reply is None or other is None or other.reply is None else (again, other)
 
     def same_content(self, heard: Carried) -> Carried | None:
         """Send what *heard* answers with other ids; None if a scenario chose its ids."""
@@ -148,9 +152,24 @@ class Diagnosis(Balances):
         is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
         return KnownCause.NARROW if is_long else ""
 
-    def _is_placed(self, bet_id: str, title: str) -> bool:
+    def _ends_others(self, heard: Carried) -> bool:
+        """Return whether a bet is refused its end, as in *heard*, right after two others of its player have ended."""
+        bets = [self.bet(self._player_of(self._calls.get(heard.request.body, heard.request))) for _ in range(3)]
+        calls: list[WebhookCall] = [*(bet.withdraw() for bet in bets), bets[0].deposit(0), bets[1].rollback()]
+        is_refund = heard.request.path == ROLLBACK
+        calls.append(bets[2].rollback() if is_refund else bets[2].deposit(bets[2].wager_cents))
+        return [self.send(self.request(call, "to see whether bets end alone")).code for call in calls][-1] == heard.code
+
+    def _is_lost(self, heard: Carried) -> bool:
+        """Return whether the bet of *heard* was accepted, and is not found alone either; another like it is."""
+        if self.bet_id_of(heard) not in self._open:
+            return False
+        again, other = self.send(replace(heard.request, title="the same call alone")), self.same_content(heard)
+        return again.code == heard.code and other is not None and other.succeeded
+
+    def _is_placed(self, bet_id: str, title: str, wager_cents: int | None = None) -> bool:
         """Return whether a bet of this id is accepted; it is rolled back."""
-        bet = self.bet(bet_id=bet_id)
+        bet = self.bet(wager_cents=wager_cents, bet_id=bet_id)
         heard = self.send(self.request(bet.withdraw(), title))
         if heard.succeeded:
             self.send(self.request(bet.rollback(), "its rollback"))

@@ -1,5 +1,6 @@
 """What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
@@ -56,7 +57,8 @@ class Observed:
         forgets_by_chance: Whether of many equal calls some were not known when they came again.
         seen_at_rest: How often balances were asked for at once while nothing moved.
         tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
-        doubles_by_chance: Whether of many equal calls some moved their money twice.
+        at_times: What goes wrong by chance: a kind of call, and what some of many equal ones did.
+        tried: How often it was tried whether that happens by chance, and it did not.
         is_silent_at_times: Whether a call got no answer that got one when it was sent again, as others like it do.
         reads: Names under which the wallet was seen to read fields, in place of those of the profile.
         no_funds_code: The code by which a withdraw of more than there is was refused, where all there is was accepted.
@@ -80,11 +82,12 @@ class Observed:
     forgets_by_chance: bool = False
     seen_at_rest: int = 0
     tried_in_vain: int = 0
-    doubles_by_chance: bool = False
     is_silent_at_times: bool = False
     no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
+    at_times: set[str] = field(default_factory=set)
+    tried: Counter[str] = field(default_factory=Counter)
     accepted: set[str] = field(default_factory=set)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     debited: tuple[Carried, WithdrawCall] | None = None

@@ -13,14 +13,16 @@ from game_operator_testkit.certifier.engine.certification import Certification, 
 from game_operator_testkit.certifier.engine.chance import (
     LOOKS_SILENT,
     LOOKS_SO,
+    LOOKS_UNLUCKY,
     is_lone_repeat,
+    look_again,
     look_for_chance,
-    look_for_silence,
+    look_for_luck,
 )
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
-from game_operator_testkit.certifier.engine.scenario import STAGES, Scenario, verdict_of
+from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
 from game_operator_testkit.certifier.engine.supplies import at_hand, missing_told
@@ -46,8 +48,13 @@ _GRACE_SECONDS: Final = 10.0
 _LEAST_CENTS: Final = 20
 #: In wagers: what balances may gain or lose before they are put back.
 _MOST_DRIFT: Final = 40
-#: So often a scenario must pass in which a single repeat was not known.
+#: So often a scenario must pass if what it found is to be a matter of chance; of these stages, and not if its ids are
+#: the same each time, or its calls come at once.
 _AGAIN: Final = 2
+_REPLAYED: Final = (STAGES[0], STAGES[2])
+_ONCE: Final = ("F13", "H05")
+#: Of what a player is owed, too little is not doubled.
+_SHORT: Final = ("/deposit too little", "/rollback too little")
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
 
@@ -160,28 +167,59 @@ class Run:
 
     def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
         """Return what *found* says of the wallet, after a look at whether it happens by chance."""
-        if stage is not None and found.cause in LOOKS_SILENT:
+        if stage is not None:
+            # The tries that show it are not among the exchanges.
             kept, self._kept = self._kept, {}
-            with suppress(Found, NotTried):
-                look_for_silence(stage, found, kept)
-            self._kept = kept
-        if stage is not None and found.cause in LOOKS_SO:
-            # The tries that show it are not among the exchanges, and need the money that was there.
-            kept, self._kept = self._kept, {}
-            self._restored(stage)
-            with suppress(Found, NotTried):
-                look_for_chance(stage, found, kept)
-                if is_lone_repeat(stage, found, kept) and scenario.stage == STAGES[0] and not scenario.needs:
-                    self.known = dict.fromkeys(self.known)
-                    for again in range(_AGAIN):
-                        scenario.play(self._staged(f"{scenario.id}-again-{again}"))
-                    found.reason += ". Played again, it passed: this happens by chance"
-                    found.cause = KnownCause.NOT_KEPT
+            self._look_for_chance(found, scenario, stage, kept)
             self._kept = kept
         usual = scenario.weight
+        if not usual.is_money and not found.is_refusal and found.symptom:
+            usual, found.cause = Weight.MONEY_LOST, found.cause or KnownCause.OFF
+        usual = Weight.CONTRACT_BROKEN if usual is Weight.ADVICE else usual
+        if found.symptom in _SHORT:
+            usual = Weight.MONEY_LOST
         if found.is_refusal and usual is Weight.MONEY_DOUBLED:
             usual = Weight.MONEY_LOST
         return Note(found.reason, found.weight or usual, found.cause, found.place, found.symptom)
+
+    def _look_for_chance(self, found: Found, scenario: Scenario, stage: Stage, kept: Mapping[int, Exchange]) -> None:
+        """Let *found* say so if it happens by chance, as the call again, others like it or the scenario again show."""
+        if scenario.needs or self.observed.is_gone:
+            return  # What was done to the wallet has been undone.
+        was_silent = False
+        with suppress(Found, NotTried):
+            was_silent = look_again(stage, found, kept, under_load=scenario.stage == LOAD)
+        if not was_silent and found.cause not in LOOKS_UNLUCKY | LOOKS_SO:
+            return
+        self._restored(stage)
+        for causes, look in ((LOOKS_UNLUCKY, look_for_luck), (LOOKS_SO, look_for_chance)):
+            with suppress(Found, NotTried):
+                if found.cause in causes:
+                    look(stage, found, kept)
+        is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
+        is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
+        if (is_lone or is_open) and self._passes_again(scenario, stage):
+            found.reason += ". Played again, it passed: this happens by chance"
+            found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
+            found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
+
+    def _passes_again(self, scenario: Scenario, stage: Stage) -> bool:
+        """Return whether *scenario* passes a few times more, where that says something."""
+        is_plain = scenario.stage in _REPLAYED and not scenario.needs and scenario.id not in _ONCE
+        if not is_plain or self.observed.is_slow or self.observed.unjudged or self.observed.late_seconds:
+            return False
+        self._restored(stage)
+        self.known = dict.fromkeys(self.known)
+        with suppress(Found, NotTried):
+            for again in range(_AGAIN):
+                stage = self._staged(f"{scenario.id}-again-{again}")
+                opening = {each.id: each.opening_cents for each in (stage.player, stage.other)}
+                if not again and opening != self._at_first:
+                    return False  # What was found before has left its mark.
+                scenario.play(stage)
+                stage.check_balances()
+            return True
+        return False
 
     def _within_limits(self, name: str, play: Callable[[Stage], object], stage: Stage) -> Stage:
         """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""

@@ -11,6 +11,8 @@ from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outc
 
 #: In this order.
 STAGES: Final = ("in turn", "at once", "hostile", "load", "at the end")
+#: Where answers are timed, and may be late.
+LOAD: Final = STAGES[3]
 
 
 @dataclass(frozen=True, slots=True)

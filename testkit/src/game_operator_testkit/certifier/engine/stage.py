@@ -96,7 +96,7 @@ class Stage(Diagnosis):
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
-        symptom = symptom_of(heard, "changed")
+        symptom = symptom_of(heard, "answered otherwise when it comes again")
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
@@ -208,6 +208,8 @@ class Stage(Diagnosis):
             if each.code == Code.SYSTEM_ERROR and not self.may_be_unread(each.request):
                 failed += 1
                 heard[place] = self.insisted(each.request)
+                if heard[place].succeeded:
+                    self._failed_first.append((self.moved_if_carried_out(each), heard[place]))
         if failed:
             told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
@@ -259,12 +261,7 @@ class Stage(Diagnosis):
         """
         if (told := self._limited(heard, asked=asked)) is None:
             return
-        cents = self.moved_if_carried_out(heard)
-        self.suspects: dict[int, tuple[KnownCause, str]] = {
-            cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")
-        }
         self.check_balances(self.player, after=heard)
-        self.suspects = {}
         raise NotTried(told) if asked else Limited(told)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
@@ -304,8 +301,14 @@ class Stage(Diagnosis):
             self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
+            if cause == KnownCause.NO_FUNDS and heard.balance_cents is not None:
+                told += f"; its own answer shows {units(heard.balance_cents)}"
+            if cause == KnownCause.AMOUNT:
+                told += f"; so is one of {units(-self.moved_if_carried_out(heard))} with plain ids"
+            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW, KnownCause.AMOUNT) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
+            if cause == KnownCause.HALF_DONE:
+                weight = Weight.MONEY_DOUBLED
             raise Found(told, heard, weight=weight, cause=cause)
 
     def _check_paid_for(self, heard: Carried) -> None:

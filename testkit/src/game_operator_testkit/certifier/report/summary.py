@@ -106,7 +106,8 @@ class Summary:
         costs = Counter(cause.verdict.cost for cause in self.causes)
         counted = "1 mistake" if len(self.causes) == 1 else f"{len(self.causes)} mistakes"
         said = ", ".join(f"{count} {cost}" for cost, count in costs.items())
-        return f"{counted}: {said}. Fix the first one first, and run this again."
+        follows = "" if len(self.causes) == 1 else ": the others may follow from it"
+        return f"{counted}: {said}. Fix the first one first, and run this again{follows}."
 
     @cached_property
     def remarks(self) -> list[str]:
