@@ -108,6 +108,9 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
     decisive = exchanges.get(-1 if found.place is None else found.place)
     if decisive is None or (decisive.signed_by, decisive.manner, decisive.at) != _AS_EVER or at.observed.is_slow:
         return False
+    call = at.call_of(decisive.request_body)
+    if call is None or decisive.path != f"/{call.operation}":
+        return False
     was_silent, is_at_once = found.cause in LOOKS_SILENT, at.was_at_once(decisive.request_body)
     # Where a scenario lets two calls of one bet meet, it has its own words for what they did to each other.
     is_apart = is_at_once and not under_load
