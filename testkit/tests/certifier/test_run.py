@@ -223,6 +223,15 @@ def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> N
     assert wallet.balance_cents(PLAYER) == before
 
 
+def test_calls_outside_scenarios_never_share_an_id(wallet: PlainWallet) -> None:
+    """A bet that puts money back would else be a repeat of one that showed a balance."""
+    run, ids = run_on(delivered_to(wallet)), []
+    for _ in range(2):
+        with run.outside() as at:
+            ids += [at.bet().bet_id, at.bet().bet_id]
+    assert len(set(ids)) == 4
+
+
 class PaysNoJackpots(PlainWallet):
     """Refuses them all."""
 

@@ -88,7 +88,7 @@ class Run:
         self.known = dict.fromkeys((given.player_id, given.other_player_id))
         self.allowance: Allowance = Allowance(given.deadline, given.stopping)
         self._supplied = at_hand(given.supplies, given.profile, on_wire=self.carrier.on_wire)
-        self._silent = 0
+        self._silent = self._outside = 0
         #: The exchanges of the scenario that are kept, by their places among all of them.
         self._kept: dict[int, Exchange] = {}
         #: By scenario, the verdict on its beginning, the stage of that, and its exchanges.
@@ -123,9 +123,9 @@ class Run:
     @contextmanager
     def outside(self) -> Iterator[Stage]:
         """Yield a stage for calls outside any scenario. There is always a little time for them."""
-        self._kept = {}
+        self._kept, self._outside = {}, self._outside + 1
         with self.allowance.grace(_GRACE_SECONDS):
-            yield self._stage("outside")
+            yield self._stage(f"end-part-{self._outside}")  # No id comes twice.
 
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read; by small bets if player-balance is behind."""
