@@ -83,6 +83,8 @@ def _by_chance(at: Replies, player: Player, heard: Carried, factor: int) -> tupl
     seen.tried[kind] += 1
     for right in range(seen.times(_TRIES, _FEWEST_TRIES)):
         moved_cents = moved_by_another(at, player, heard, cents)
+        if not right and moved_cents == factor == 0 and heard.request.path == "/withdraw":
+            return KnownCause.NOT_DEBITED, ". Another one moved nothing either"
         if moved_cents is None or (not right and abs(moved_cents) != cents):
             return "", ""
         if abs(moved_cents) == factor * cents:

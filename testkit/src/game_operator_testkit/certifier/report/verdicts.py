@@ -37,6 +37,7 @@ class KnownCause(StrEnum):
     NEEDS_TX_ID = "refused without a tx_id"
     NO_FUNDS = "refused for funds that are there"
     NO_TX_ID = "a call without a tx_id is not known again"
+    NOT_DEBITED = "a bet that is not debited"
     NOT_KEPT = "a record is sometimes not kept"
     NOW_AND_THEN = "answers that are missing at times"
     OFF = "a balance that is off"
