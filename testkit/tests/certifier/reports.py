@@ -6,7 +6,7 @@ from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.webhook_reply import read_reply
-from game_operator_testkit.certifier.report.report import Cause, Latency, Moved, Report
+from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.verdicts import (
     Exchange,
     KnownCause,
@@ -257,20 +257,19 @@ def broken() -> Verdict:
     )
 
 
-def report(*verdicts: Verdict, causes: tuple[Cause, ...] = (), latency: Latency | None = None) -> Report:
+def report(*verdicts: Verdict, causes: tuple[Cause, ...] = (), load_ms: tuple[float, ...] = ()) -> Report:
     """Return a report with these verdicts."""
     return Report(
         url=URL,
         verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.id)),
         causes=causes,
-        latency=latency,
+        load_ms=load_ms,
         moved=(Moved("p1", 10_000, 9_500), Moved("p2", 10_000, 10_000), Moved("gone", 10_000, None)),
         began_millis=BEGAN_MILLIS,
         seconds=19.75,
         calls=1_483,
         run_id="c7k2m9",
         version="1.0.0",
-        stages_seconds={"in turn": 6.2, "at once": 4.1, "hostile": 3.4, "load": 6.05},
     )
 
 
@@ -297,7 +296,7 @@ def failing_report() -> Report:
         advised(),
         skipped(),
         causes=(Cause(doubled(), (twice_paid(),)), Cause(phantom()), Cause(broken()), Cause(advised())),
-        latency=Latency(samples, seconds=2.0, concurrency=8),
+        load_ms=samples,
     )
 
 
@@ -330,7 +329,6 @@ def hostile_report() -> Report:
         version=EVIL,
         url=f"{URL}/{EVIL}",
         moved=(Moved(EVIL, 0, -5),),
-        stages_seconds={EVIL: 1.0},
     )
 
 
@@ -352,7 +350,7 @@ def large_report(*, scenarios: int = 85, exchanges: int = 18, wrong: bool = Fals
             for each in verdicts
         ]
     causes = tuple(map(Cause, verdicts)) if wrong else ()
-    return report(*verdicts, causes=causes, latency=Latency(tuple(map(float, range(1, 700))), 5.0, 16))
+    return report(*verdicts, causes=causes, load_ms=tuple(map(float, range(1, 700))))
 
 
 def _read(answer: bytes) -> tuple[Reply | None, str]:

@@ -19,7 +19,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator_testkit.certifier import Outcome, Report, Weight, certify_in_process, scenarios
-from game_operator_testkit.certifier.engine import run
+from game_operator_testkit.certifier.engine import replies
 from game_operator_testkit.provider.keys import new_key
 from testkit.tests.certifier.harness import (
     INSTANCE,
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.outside
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wallet that is gone here does not come back, however long one waits; a test of its own waits for one."""
-    monkeypatch.setattr(run, "_PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr(replies, "_PAUSES_SECONDS", (0.01,))
 
 
 _RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'

@@ -65,9 +65,7 @@ def test_each_scenario_is_in_one_group(
     """By how it ended in both runs, whichever form the run before has."""
     before, after = (report(passed("H04"), *([each] if each else [])) for each in (was, now))
     found = compared(given(before, tmp_path), after)
-    assert {kind: [each.id for each in changes] for kind, changes in found.groups.items() if changes} == (
-        {group: ["A01"]} if group else {}
-    )
+    assert [(each.kind, each.id) for each in found.changes] == ([(group, "A01")] if group else [])
     assert found.passed is (group != "worse")
 
 
@@ -111,11 +109,10 @@ def test_what_it_comes_to(found: Comparison, line: str) -> None:
 def test_a_change_says_how_it_ended_in_both_runs() -> None:
     """With the title, which a scenario that is not played any more does not have."""
     found = _both([passed("A05"), _OLD, _GONE], [wrong("A05", _LOST), skipped("B01")])
-    changes = [(each.name, each.before, each.now) for each in (*found.worse, *found.remaining)]
-    assert changes == [
-        ("A05 a title", "passed", "money lost"),
-        ("B01 a blocked player has an open bet", "contract broken", "not tried"),
-        ("C01", "contract broken", "not tried"),
+    assert [(each.id, each.title, each.before, each.now) for each in found.changes] == [
+        ("A05", "a title", "passed", "money lost"),
+        ("B01", "a blocked player has an open bet", "contract broken", "not tried"),
+        ("C01", "", "contract broken", "not tried"),
     ]
 
 
@@ -202,9 +199,9 @@ def test_each_form_has_the_comparison() -> None:
     found = compared(report(_OLD, _GONE, passed("A09"), wrong("Z99")), after)
     read = json.loads(written(after, found))["comparison"]
     assert (read["passed"], read["summary_line"]) == (False, found.summary_line)
-    groups = {name: [each["id"] for each in read[name]] for name in ("worse", "better", "remaining")}
-    assert groups == {"worse": ["B02"], "better": ["C01"], "remaining": ["B01", "Z99"]}
-    assert read["better"][0] == {"id": "C01", "title": "all is well", "before": "contract broken", "now": "passed"}
+    kinds = [(each.pop("kind"), each["id"]) for each in read["changes"]]
+    assert kinds == [("worse", "B02"), ("better", "C01"), ("remains", "B01"), ("remains", "Z99")]
+    assert read["changes"][1] == {"id": "C01", "title": "all is well", "before": "contract broken", "now": "passed"}
     assert found.summary_line in html(after, found)
     assert "the baseline" not in html(after)
     assert json.loads(written(after))["comparison"] is None

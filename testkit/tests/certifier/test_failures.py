@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,13 +10,16 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTried
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.scenarios import h_time
+from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.in_process import InProcessCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.requests import Request
 from testkit.tests.certifier.findings import found, only, skipped
 from testkit.tests.certifier.harness import (
     INSTANCE,
@@ -107,21 +111,27 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
     wallet = opened()
 
     def play(at: Stage) -> None:
-        at.act("block", at.player.id)
-        at.act("block", at.other.id)
-        at.act("unblock", at.other.id)
-        at.act("fail")
-        raise ends
+        check, carry = at.balance_request("a balance check"), at.carry
 
-    run = Run(
-        carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
-        profile=Profile(),
-        player_ids=(PLAYER, OTHER),
+        def broken_off(_: Sequence[Request]) -> list[Carried]:
+            at.carry = carry
+            raise ends
+
+        at.carry = broken_off
+        try:
+            at.during("block", "unblock", [check], at.player.id)
+        finally:
+            at.carry = broken_off
+            at.during("fail", "recover", [check])
+
+    given = Certification(
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
         supplies=supplies_of(wallet),
-        run_id="certify-undone",
         instance_id=INSTANCE,
-        allowance=Allowance(60),
     )
+    run = Run(carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())), certification=given)
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "fix", play))
     assert not wallet.broken

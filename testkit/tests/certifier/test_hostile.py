@@ -522,7 +522,7 @@ def test_a_bet_that_is_not_found_again() -> None:
 @pytest.mark.parametrize(
     ("wrong", "cause", "told"),
     [
-        pytest.param(AcceptsShortBodies, KnownCause.SHORT_BODIES, "; so is any body of its", id="bodies"),
+        pytest.param(AcceptsShortBodies, KnownCause.SHORT_BODIES, "; so is any body of more than", id="bodies"),
         pytest.param(ShortIds, KnownCause.NARROW, "in one piece, with its id of", id="ids"),
         pytest.param(NoEmoji, KnownCause.ODD_IDS, "in one piece, with its id of", id="letters"),
     ],

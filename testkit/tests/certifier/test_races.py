@@ -29,8 +29,7 @@ def test_the_wallet_by_hand_passes() -> None:
     assert (found(report), skipped(report)) == ({}, {})
     assert {each.id for each in report.verdicts} == ids_of("D")
     assert [each.difference_cents for each in report.moved] == [0, 0]
-    assert report.latency is not None
-    assert report.latency.concurrency == 8
+    assert len(report.load_ms) == 96
 
 
 @pytest.mark.parametrize(

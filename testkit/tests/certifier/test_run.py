@@ -12,14 +12,13 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
-from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
-from game_operator_testkit.certifier.engine import run as run_module
+from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTried
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.in_process import InProcessCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
@@ -48,15 +47,17 @@ def scenario(
 def run_on(
     wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
 ) -> Run:
-    return Run(
-        carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())),
-        profile=Profile(),
-        player_ids=(PLAYER, OTHER),
+    given = Certification(
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
         supplies=supplies or Supplies(),
         run_id="certify-run",
         instance_id=INSTANCE,
-        allowance=Allowance(seconds, stopping),
+        deadline=seconds,
+        stopping=stopping,
     )
+    return Run(carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())), certification=given)
 
 
 @pytest.fixture
@@ -169,9 +170,7 @@ def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
     sent = run.calls
     verdict = run.play(scenario(play, needs=("block", "wire")))
     assert verdict.outcome is Outcome.SKIPPED
-    assert verdict.reason == (
-        "needs a way to block a player and real HTTP, and this wallet is in process: supply block"
-    )
+    assert verdict.reason == "needs block and real HTTP, and this wallet is in process (--hook)"
     assert verdict.missing == ("block", "wire")
     assert run.calls == sent
 
@@ -220,8 +219,17 @@ def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> N
     run = run_on(delivered_to(wallet))
     assert run.play(scenario(play)).outcome is Outcome.PASSED
     assert wallet.balance_cents(PLAYER) == before - 20_000
-    run.put_back([before, wallet.balance_cents(OTHER)])
+    run.put_back({PLAYER: before, OTHER: wallet.balance_cents(OTHER)})
     assert wallet.balance_cents(PLAYER) == before
+
+
+def test_calls_outside_scenarios_never_share_an_id(wallet: PlainWallet) -> None:
+    """A bet that puts money back would else be a repeat of one that showed a balance."""
+    run, ids = run_on(delivered_to(wallet)), []
+    for _ in range(2):
+        with run.outside() as at:
+            ids += [at.bet().bet_id, at.bet().bet_id]
+    assert len(set(ids)) == 4
 
 
 class PaysNoJackpots(PlainWallet):
@@ -547,28 +555,6 @@ def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:
     assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, "is wrong")
 
 
-def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
-    """A block that the scenario lifts itself is lifted once; one that it could not lift, afterwards."""
-    done: list[str] = []
-    supplies = Supplies(
-        block=lambda player_id: done.append(f"block {player_id}"),
-        unblock=lambda player_id: done.append(f"unblock {player_id}"),
-    )
-
-    def lifts(at: Stage) -> None:
-        at.act("block", at.player.id)
-        at.act("unblock", at.player.id)
-
-    def breaks_off(at: Stage) -> None:
-        at.act("block", at.player.id)
-        raise Found("wrong")
-
-    for play in (lifts, breaks_off):
-        done.clear()
-        run_on(delivered_to(wallet), supplies=supplies).play(scenario(play, needs=("block", "unblock")))
-        assert done == [f"block {PLAYER}", f"unblock {PLAYER}"]
-
-
 def test_an_answer_that_is_cut_is_dropped(wallet: PlainWallet) -> None:
     """In process the wallet is called all the same, and nobody hears it."""
 
@@ -626,36 +612,3 @@ def test_an_invalid_player_id(wallet: PlainWallet, player_id: str) -> None:
         certify_in_process(
             delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
         )
-
-
-class OverWire(InProcessCarrier):
-    """As if calls travelled: a wallet may be away, and come back."""
-
-    on_wire = True
-
-
-@pytest.mark.parametrize("back_after", [1, 99], ids=["comes back", "stays away"])
-def test_a_wallet_that_is_away_is_looked_for_again(
-    wallet: PlainWallet, back_after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One that restarts is given a moment, once; what comes then is judged as ever."""
-    monkeypatch.setattr(run_module, "_PAUSES_SECONDS", (0.001, 0.001))
-    answering, state = delivered_to(wallet), {"silent": 0, "away": False}
-
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        if state["away"]:
-            state["silent"] += 1
-            raise ConnectionResetError
-        return answering(path, headers, body)
-
-    made = run_on(answering)
-    made.carrier = OverWire(deliver, ServiceKeys(service_signer()))
-    check = scenario(lambda at: at.check_balances())
-    state["away"] = True
-    assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3
-    state["away"] = back_after > 1
-    verdict = made.play(check)
-    assert (verdict.outcome is Outcome.PASSED) is (back_after == 1)
-    silent = state["silent"]
-    made.play(check)
-    assert state["silent"] == silent, "looked for once"

@@ -15,7 +15,7 @@ from game_operator.protocol.webhook_reply import encode_reply
 from game_operator_testkit.certifier import Supplies
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.observed import Observed
-from game_operator_testkit.certifier.engine.run import put_back
+from game_operator_testkit.certifier.engine.restoring import put_back
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
@@ -75,8 +75,16 @@ def weights(at: Stage) -> list[Weight]:
     [
         pytest.param([(None, 9_500)], None, id="as it must be"),
         pytest.param([("INSUFFICIENT_BALANCE", 10_000)], "refused with INSUFFICIENT_BALANCE", id="refused"),
-        pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00; expected 95.00: 5.00 too much", id="no debit"),
-        pytest.param([*[(None, 9_000)] * 3, _NOT_TRIED], "p1 has 90.00; expected 95.00: 5.00 too little", id="twice"),
+        pytest.param(
+            [(None, 10_000), (None, 10_000), (None, 10_000), _NOT_TRIED],
+            "p1 has 100.00; expected 95.00: 5.00 too much",
+            id="no debit",
+        ),
+        pytest.param(
+            [*[(None, 9_000)] * 3, _NOT_TRIED, (None, 9_000), _NOT_TRIED],
+            "p1 has 90.00; expected 95.00: 5.00 too little",
+            id="twice",
+        ),
         pytest.param([*[(None, 9_501)] * 3, _NOT_TRIED], "0.01 too much", id="a cent off"),
     ],
 )

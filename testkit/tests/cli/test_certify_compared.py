@@ -101,7 +101,8 @@ def test_a_program_reads_the_comparison(certify: Any, tmp_path: Path) -> None:
     told = certify("--baseline", _baseline(tmp_path, C01="passed"), "--json")
     read = json.loads(told.out)
     assert told.code == 1
-    assert [each["id"] for each in read["comparison"]["worse"]] == ["C01"]
+    changes = [(each["kind"], each["id"]) for each in read["comparison"]["changes"]]
+    assert changes == [("worse", "C01")]
     assert read["summary_line"] == "FAILED: 2 passed, 1 failed, 0 advice, 0 not tried"
 
 

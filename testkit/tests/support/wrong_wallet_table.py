@@ -31,6 +31,7 @@ _MODULES: Final = (
     "forgetting",
     "answers",
     "overlooked",
+    "unlucky",
     "misread",
 )
 

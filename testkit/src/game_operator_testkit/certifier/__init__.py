@@ -5,11 +5,11 @@ Certify any operator's wallet: fire at it what a wallet must survive, and say wh
 without sockets. A scenario is a function that knows nothing of HTTP (``scenarios``); a ``Run`` carries its calls.
 """
 
-from game_operator_testkit.certifier.certification import Certification
 from game_operator_testkit.certifier.certifying import certify, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.supplies import Supplies
-from game_operator_testkit.certifier.report.report import Cause, Latency, Moved, Report
+from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
 from game_operator_testkit.certifier.selection import scenarios
 
@@ -17,7 +17,6 @@ __all__ = [
     "Cause",
     "Certification",
     "Exchange",
-    "Latency",
     "Moved",
     "Note",
     "Outcome",

@@ -3,16 +3,14 @@
 import re
 import ssl
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, Unpack
 
 from game_operator._version import __version__
 from game_operator.errors import ConfigurationError, shown
-from game_operator_testkit.certifier.certification import Certification, OnVerdict, Settings, new_run_id, unusual
+from game_operator_testkit.certifier.engine.certification import Certification, OnVerdict, Settings, unusual
 from game_operator_testkit.certifier.engine.run import Run
-from game_operator_testkit.certifier.engine.scenario import LOAD, Scenario
-from game_operator_testkit.certifier.engine.steps import Allowance
+from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.report.report import Moved, Report, causes_of
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
@@ -124,11 +122,6 @@ def certify_in_process(wallet: ReplyingWallet, *, signing_key: SigningKey, **set
         certification = Certification(signing_key=signing_key, **settings)
     finally:
         del signing_key  # As in ``certify``.
-    return certified_in_process(wallet, certification)
-
-
-def certified_in_process(wallet: ReplyingWallet, certification: Certification) -> Report:
-    """Return the report of *certification* on *wallet*, as ``certify_in_process`` does."""
     checked_function(wallet)
     second = certification.supplies.second_url
     carrier = InProcessCarrier(wallet, _keys(certification), profile=certification.profile, second=second)
@@ -150,49 +143,30 @@ def _certified(
     try:
         certification.check()
         chosen = in_playing_order(selected(certification.only, certification.skip))
-        run = _run(certification, carrier, shown_headers)
+        run = Run(carrier=carrier, certification=certification, shown_headers=shown_headers)
         check_wallet(run, url, with_second=any("second_url" in each.needs for each in chosen))
-        before = list(run.known.values())
+        before = dict(run.known)
         verdicts = _played(run, chosen, certification.on_verdict)
         after = run.balances()
-        if (after != before or run.observed.is_behind) and None not in after:
-            run.put_back(before)
+        known = {player_id: cents for player_id, cents in before.items() if cents is not None}
+        if known == before and None not in after and (after != [*before.values()] or run.observed.is_behind):
+            run.put_back(known)
             after = run.balances()
     finally:
         carrier.close()
-    stages: defaultdict[str, float] = defaultdict(float)
-    for scenario, verdict in zip(chosen, verdicts, strict=True):
-        stages[scenario.stage] += verdict.duration_ms / 1_000
     ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
     return Report(
         url=url,
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
-        latency=run.latency(stages.get(LOAD, 0.0)),
-        moved=tuple(map(Moved, run.player_ids, before, after)),
+        load_ms=tuple(run.observed.load_ms),
+        moved=tuple(map(Moved, before, before.values(), after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
         run_id=run.run_id,
         version=__version__,
-        stages_seconds=dict(stages),
-        profile=unusual(run.profile),
-    )
-
-
-def _run(
-    certification: Certification, carrier: HttpCarrier | InProcessCarrier, shown_headers: tuple[bytes, ...]
-) -> Run:
-    return Run(
-        carrier=carrier,
-        profile=certification.profile,
-        player_ids=(certification.player_id, certification.other_player_id),
-        supplies=certification.supplies,
-        run_id=certification.run_id or new_run_id(),
-        instance_id=certification.instance_id,
-        allowance=Allowance(certification.deadline, certification.stopping),
-        shown_headers=shown_headers,
-        game=certification.game or "certify",
+        profile=unusual(certification.profile),
     )
 
 

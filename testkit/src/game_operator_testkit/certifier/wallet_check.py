@@ -7,7 +7,11 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS
+from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.observed import Observed
+from game_operator_testkit.certifier.engine.restoring import balance_reply
 from game_operator_testkit.certifier.engine.run import Run
+from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Form, Seal
@@ -22,8 +26,8 @@ _OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-saf
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
-    "in the header signature (or the one that the profile names; in capitals or not), in URL-safe Base64 without "
-    "padding (assumed, decision 0011).",
+    "in the header signature, in capitals or not, in URL-safe Base64 without padding (assumed, decision 0011). If your "
+    "provider sends another header, pass a profile with its name: signature_header.",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
@@ -40,29 +44,34 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         RequestNotSentError: The wallet cannot be reached.
         ConfigurationError: Address, key or players cannot work, or the second process is not one of this wallet.
     """
-    for player_id in run.player_ids:
-        heard = _balance(run, player_id)
-        if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
-            _check_alphabet(run, player_id)
-        run.known[player_id] = _checked_cents(heard, player_id, url)
-    if not with_second or run.supplies.second_url is None:
-        return
-    player_id, known_cents = next(iter(run.known.items()))
-    heard = _balance(run, player_id, at="second")
+    with run.outside() as at:
+        at.observed = Observed()  # What is seen for the first time is a scenario's to note.
+        for player in (at.player, at.other):
+            heard = _balance(at, player)
+            if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
+                _check_alphabet(at)
+            run.known[player.id] = _checked_cents(heard, player.id, url)
+        if with_second and run.certification.supplies.second_url is not None:
+            _check_second(at, run.known[at.player.id])
+
+
+def _check_second(at: Stage, known_cents: int | None) -> None:
+    """Hold that the second process has the balance that the first one reported."""
+    heard = _balance(at, at.player, "second")
     if known_cents is not None and heard.balance_cents != known_cents:
         reported = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(
-            f"The second process reports {reported} for the player {shown(player_id)}, and the first "
+            f"The second process reports {reported} for the player {shown(at.player.id)}, and the first "
             f"{amount_from_cents(known_cents)}.",
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
         )
 
 
-def _check_alphabet(run: Run, player_id: str) -> None:
+def _check_alphabet(at: Stage) -> None:
     """Hold that the wallet, which refused our signature, refuses it in another Base64 too: else that is the reason."""
     for form in _OTHER_FORMS:
-        heard = run.balance_of(player_id, seal=Seal(form=form))
+        heard = at.send(at.balance_request("a balance check", seal=Seal(form=form)))
         if heard.reply is not None and heard.code != WebhookErrorCode.INVALID_SIGNATURE:
             raise ConfigurationError(
                 "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in URL-safe Base64 "
@@ -71,8 +80,8 @@ def _check_alphabet(run: Run, player_id: str) -> None:
             )
 
 
-def _balance(run: Run, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
-    heard = run.balance_of(player_id, at=at)
+def _balance(at: Stage, player: Player, place: Literal["wallet", "second"] = "wallet") -> Carried:
+    heard = balance_reply(at, player, place)
     if heard.unreachable:
         raise RequestNotSentError(
             heard.problem,

@@ -46,8 +46,8 @@ def certify(
     supplies, assumed = supplied.supplies(), read_profile(played.profile)
     reports.check_files(wallet.service_key, supplied.old_key, supplied.retired_key, played.profile)
     baseline = reports.read_baseline()
-    from game_operator_testkit.certifier.certification import new_run_id
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
+    from game_operator_testkit.certifier.engine.certification import new_run_id
 
     run_id = new_run_id()
     stop, number = Stop(run_id), count(1)

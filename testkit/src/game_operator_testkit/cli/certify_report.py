@@ -70,10 +70,10 @@ def _show_summary(summary: Summary) -> None:
 def _show_comparison(comparison: Comparison) -> None:
     style = "bold green" if comparison.passed else "bold red"
     _tell(f"Compared with the baseline: {comparison.summary_line}.", style=style)
-    for kind, changes in comparison.groups.items():
-        for change in changes:
-            was = "" if change.before == change.now else f"{change.before}, now "
-            _tell(f"{kind}: {change.name} ({was}{change.now})", first="  ", indent="    ", most=2)
+    for change in comparison.changes:
+        name = f"{change.id} {change.title}".rstrip()
+        was = "" if change.before == change.now else f"{change.before}, now "
+        _tell(f"{change.kind}: {name} ({was}{change.now})", first="  ", indent="    ", most=2)
     for remark in comparison.remarks:
         _tell(remark, first="  ", indent="    ")
 
@@ -120,8 +120,7 @@ def _text(body: bytes) -> str:
 
 def _not_tried(report: Report) -> str:
     """Return how many scenarios were not tried, and the options that would try them."""
-    missing = {name for verdict in report.skipped for name in verdict.missing}
-    options = sorted({option.partition(" ")[0] for name in missing if (option := options_for((name,)))})
+    options = options_for([name for verdict in report.skipped for name in verdict.missing])
     remedy = f"Options that try more: {', '.join(options)}." if options else "A report file says why."
     return f"{counted(len(report.skipped), 'scenario')} not tried. {remedy}"
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields, replace
 from threading import Event
 from typing import Any, Final, Unpack
@@ -16,9 +14,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.certifier import Outcome, Report, Verdict
-from game_operator_testkit.certifier.certification import Certification, Settings
-from game_operator_testkit.certifier.certifying import certified_in_process
+from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process
+from game_operator_testkit.certifier.engine.certification import Settings
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator_testkit.provider.keys import ThrowAwayKeys, loaded
@@ -108,46 +105,51 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        with _bridge_to(asyncio.get_running_loop()) as bridge:
-            run = asyncio.to_thread(self._run, wallet, settings, bridge)
-            done, problem = await _outcome_of(run)
-        if problem is not None:
-            raise problem
-        report: Report = done[0]
-        self._show(*done, check=check)
+        loop, is_over = asyncio.get_running_loop(), Event()
+
+        def bridge(function: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any) -> Any:
+                if is_over.is_set():  # Nobody would answer.
+                    raise RuntimeError("the test has ended")
+                answer = function(*arguments)
+                if not inspect.isawaitable(answer):
+                    return answer
+                return asyncio.run_coroutine_threadsafe(_awaited(answer), loop).result()
+
+            return called
+
+        try:
+            report, seen = await asyncio.to_thread(self._run, wallet, settings, bridge)
+        finally:
+            is_over.set()
+        self._show(report, seen, check=check)
         return report
 
     def _run(
         self, wallet: WalletInProcess, settings: Settings, bridge: _Bridge
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
-        settings.setdefault("deadline", _SECONDS)
-        settings.setdefault("profile", self._profile)
-        certification = Certification(signing_key=self._keys.service.current, **settings)
-        profile, supplies = certification.profile, certification.supplies
-        signers = [self._keys.service.current]
-        if supplies.old_key is not None:
-            signers.append(loaded(supplies.old_key, "old_key"))
-        keys = [signer.public_key_pem() for signer in signers]
-        receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
+        signing_key, profile = self._keys.service.current, settings.setdefault("profile", self._profile)
+        supplies = settings.get("supplies", Supplies())
+        signers = [signing_key] if supplies.old_key is None else [signing_key, loaded(supplies.old_key, "old_key")]
+        authenticator = RsaSignature([signer.public_key_pem() for signer in signers])
+        receiver = WebhookReceiver(authenticator=authenticator, profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
         with ErrorRecorder() as errors:
 
             def delivery(to: WalletInProcess) -> Deliver:
-                deliver = bridge(delivery_to(to, lambda: receiver))
-                return _delivery(deliver, errors)
+                return _delivery(bridge(delivery_to(to, lambda: receiver)), errors)
 
             def note(verdict: Verdict, _: int) -> None:
                 seen[verdict.id] = errors.taken()
 
-            given_deeds = ((each.name, getattr(supplies, each.name)) for each in fields(supplies))
-            done: dict[str, Any] = {name: bridge(deed) for name, deed in given_deeds if callable(deed)}
+            given = {each.name: getattr(supplies, each.name) for each in fields(supplies)}
+            done: dict[str, Any] = {name: bridge(deed) for name, deed in given.items() if callable(deed)}
             if supplies.second_url is not None:
                 done["second_url"] = delivery(supplies.second_url)
-            report = certified_in_process(
-                delivery(wallet),
-                replace(certification, supplies=replace(supplies, **done), on_verdict=note),
-            )
+            settings |= {"supplies": replace(supplies, **done), "on_verdict": note}
+            settings.setdefault("deadline", _SECONDS)
+            report = certify_in_process(delivery(wallet), signing_key=signing_key, **settings)
         return report, seen
 
     def _show(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
@@ -169,6 +171,11 @@ class WalletCertifier:
                     pass
 
 
+# Any: what the wallet or the supplied function returns.
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
 def _delivery(deliver: Deliver, errors: ErrorRecorder) -> Deliver:
     """Return what delivers; what the wallet raises goes to *errors*."""
 
@@ -183,52 +190,3 @@ def _delivery(deliver: Deliver, errors: ErrorRecorder) -> Deliver:
         return awaited(answer) if inspect.isawaitable(answer) else answer_of(answer)
 
     return delivered
-
-
-class _AbandonedError(BaseException):
-    """Ends a certification that was cancelled; an ``except Exception`` of a wallet does not stop it."""
-
-
-@contextmanager
-def _bridge_to(loop: asyncio.AbstractEventLoop) -> Iterator[_Bridge]:
-    """Yield a bridge for threads: what functions return is awaited on *loop*, until the context is left."""
-    is_over, under_way = Event(), set[Future[Any]]()
-
-    def awaiting(function: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*arguments: Any) -> Any:
-            if is_over.is_set():
-                raise _AbandonedError
-            answer = function(*arguments)
-            if not inspect.isawaitable(answer):
-                return answer
-            waiting = asyncio.run_coroutine_threadsafe(_outcome_of(answer), loop)
-            under_way.add(waiting)
-            try:
-                result, problem = waiting.result()
-            except CancelledError:
-                raise _AbandonedError from None
-            finally:
-                under_way.discard(waiting)
-            if problem is not None:
-                raise problem
-            return result
-
-        return called
-
-    try:
-        yield awaiting
-    finally:
-        is_over.set()
-        for waiting in tuple(under_way):
-            waiting.cancel()
-
-
-# Any: None beside a problem.
-async def _outcome_of(answer: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Return the result of *answer*, or what it raises: Ctrl-C as an exception of a task would end the loop."""
-    try:
-        return await answer, None
-    except asyncio.CancelledError:
-        raise
-    except BaseException as failed:
-        return None, failed

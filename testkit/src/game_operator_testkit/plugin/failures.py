@@ -10,7 +10,6 @@ from typing import Final
 import game_operator
 from game_operator.text import visible
 from game_operator_testkit.certifier import Cause, Report, Verdict
-from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.shown import cut, shown_notes
 from game_operator_testkit.certifier.report.summary import Summary, shown_calls
 
@@ -135,13 +134,9 @@ class ErrorRecorder(logging.Handler):
 def _traceback(failed: BaseException) -> str:
     told = TracebackException.from_exception(failed)
     link: TracebackException | None = told
-    error: BaseException | None = failed
-    while link is not None and error is not None:
+    while link is not None:
         # What is between the certifier and the wallet's own lines explains nothing.
         theirs = [frame for frame in link.stack if not frame.filename.startswith(_OURS)]
         link.stack = StackSummary.from_list(theirs[-_FRAMES:])
-        error = error.__cause__ or error.__context__
-        if isinstance(error, Found | NotTried):  # The certifier's own: it called the wallet while it handled this.
-            link.__cause__ = link.__context__ = None
         link = link.__cause__ or link.__context__
     return "".join(told.format())

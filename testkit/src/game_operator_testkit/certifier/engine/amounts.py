@@ -1,4 +1,4 @@
-"""Why a call moved another amount than its own: the wrong way, twice by chance, or rounded."""
+"""Why a call moved another amount than its own: the wrong way, twice or not at all by chance, or rounded."""
 
 from contextlib import suppress
 from typing import Final
@@ -13,26 +13,40 @@ from game_operator_testkit.provider.delivery import Carried
 #: What is tried where an amount may be rounded, and to which steps; all in cents.
 _TRIED_CENTS: Final = (113, 127, 139, 141, 158, 162, 176, 184, 193, 199)
 _STEPS_CENTS: Final = (100, 50, 25, 20, 10, 5)
-#: So many equal calls show whether one of them is sometimes carried out twice.
+#: Wagers, and what they win, by which other calls show what they move.
+_TRIED_PAIRS_CENTS: Final = ((200, 100), (100, 300), (300, 500))
+#: So many equal calls show whether one of them is sometimes carried out twice, or not at all.
 _TRIES: Final = 60
 _FEWEST_TRIES: Final = 10
+#: So often in a run it is tried in vain, for one kind of call.
+MOST_IN_VAIN: Final = 2
 
 
 def why_off(at: Replies, player: Player, heard: Carried, *, due_cents: int, moved_cents: int) -> tuple[str, str]:
     """Return why the call of *heard* moved another amount than is due: a cause, and more words for the reason."""
     told = f": it moved the balance by {_signed(moved_cents)} in place of {_signed(due_cents)}"
-    if moved_cents == -due_cents:
+    if moved_cents == -due_cents != 0:
         return KnownCause.OPPOSITE, told
-    if moved_cents == 2 * due_cents:
-        return _by_chance(at, player, heard, told)
+    if due_cents and moved_cents in (0, 2 * due_cents):
+        cause, more = _by_chance(at, player, heard, moved_cents // due_cents)
+        if cause or not moved_cents:
+            return cause, told + more
+        told += more
     if 0 < abs(moved_cents - due_cents) < _STEPS_CENTS[0]:
         return _rounded(at, player, heard, told)
-    return "", ""
+    return _always(at, player, heard, told)
 
 
-def moved_by_another(at: Replies, player: Player, heard: Carried, cents: int) -> int | None:
-    """Return by how much another call of the kind of *heard*, of *cents*, moves the balance; None if it does not."""
-    bet, path = at.bet(player, cents), heard.request.path
+def moved_by_another(
+    at: Replies, player: Player, heard: Carried, cents: int, wager_cents: int | None = None
+) -> int | None:
+    """
+    Return by how much another call of the kind of *heard*, of *cents*, moves the balance; None if it does not.
+
+    A deposit is of a bet of *wager_cents*, or of as much as it pays.
+    """
+    path = heard.request.path
+    bet = at.bet(player, cents if wager_cents is None else wager_cents)
     calls: list[WebhookCall] = [bet.withdraw()]
     if at.kind_of(heard) != path:
         calls = [*at.jackpots(cents, player)]
@@ -57,31 +71,54 @@ def _balance_of(at: Replies, player: Player) -> int | None:
     return at.ask(at.balance_request(f"the balance of {player.id}", player)).balance_cents
 
 
-def _by_chance(at: Replies, player: Player, heard: Carried, told: str) -> tuple[str, str]:
+def _by_chance(at: Replies, player: Player, heard: Carried, factor: int) -> tuple[str, str]:
+    """Return the cause if calls like that of *heard* now and then move so many times their amount, and most once."""
     seen, cents = at.observed, at.unit_cents
-    if seen.doubles_by_chance:
-        return KnownCause.TWICE, told
+    kind = f"{at.kind_of(heard)} {factor}"
+    cause = KnownCause.TWICE if factor else KnownCause.AT_TIMES
+    if kind in seen.at_times:
+        return cause, ""
+    if seen.tried[kind] >= MOST_IN_VAIN:
+        return "", ""
+    seen.tried[kind] += 1
     for right in range(seen.times(_TRIES, _FEWEST_TRIES)):
         moved_cents = moved_by_another(at, player, heard, cents)
+        if not right and moved_cents == factor == 0 and heard.request.path == "/withdraw":
+            return KnownCause.NOT_DEBITED, ". Another one moved nothing either"
         if moved_cents is None or (not right and abs(moved_cents) != cents):
-            break
-        if abs(moved_cents) == 2 * cents:
-            seen.doubles_by_chance = True
-            return KnownCause.TWICE, f"{told}. Of {right + 1} other calls like it, {right} moved their amount"
-    return "", told
+            return "", ""
+        if abs(moved_cents) == factor * cents:
+            seen.at_times.add(kind)
+            return cause, f". Of {right + 1} other calls like it, {right} moved their amount"
+    return "", f". {right + 1} other calls like it moved their amount"
 
 
 def _rounded(at: Replies, player: Player, heard: Carried, told: str) -> tuple[str, str]:
     moved = []
     for cents in _TRIED_CENTS:
         if (moved_cents := moved_by_another(at, player, heard, cents)) is None:
-            return "", ""
+            return "", told
         moved.append((cents, abs(moved_cents)))
+    some = ", ".join(f"{cents / 100:.2f} moves {each / 100:.2f}" for cents, each in moved[:3])
     for step in _STEPS_CENTS:
         if all(each % step == 0 and abs(each - cents) < step for cents, each in moved):
-            some = ", ".join(f"{cents / 100:.2f} moves {each / 100:.2f}" for cents, each in moved[:3])
             return KnownCause.ROUNDED_AMOUNTS, f"{told}. It is rounded to {step / 100:.2f}: {some}"
-    return "", ""
+    is_by_a_cent = all(abs(each - cents) <= 1 for cents, each in moved)
+    return "" if is_by_a_cent else KnownCause.OTHER_AMOUNT, f"{told}. Others: {some}"
+
+
+def _always(at: Replies, player: Player, heard: Carried, told: str) -> tuple[str, str]:
+    """Return what other plain calls of this kind move, and that it is the kind that is wrong if they are off too."""
+    is_settled = heard.request.path == "/deposit" == at.kind_of(heard)
+    some, is_off = [], False
+    for wager_cents, won_cents in _TRIED_PAIRS_CENTS:
+        cents = won_cents if is_settled else wager_cents
+        if (moved_cents := moved_by_another(at, player, heard, cents, wager_cents)) is None:
+            return "", told
+        of_a_bet = f" of a bet of {wager_cents / 100:.2f}" if is_settled else ""
+        some.append(f"{cents / 100:.2f}{of_a_bet} moved {_signed(moved_cents)}")
+        is_off = is_off or abs(moved_cents) != cents
+    return KnownCause.OTHER_AMOUNT if is_off else "", f"{told}. Others like it: {', '.join(some)}"
 
 
 def _signed(cents: int) -> str:

@@ -110,6 +110,11 @@ class Balances(Replies):
         if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
             cause = KnownCause.ZERO_IS_NOBODY
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        again = self._sent_once(heard.request)
+        if again.succeeded:
+            left = units(again.balance_cents or 0)
+            told = f"{told}; asked again, it returned {left}"
+            return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.AT_TIMES)
         since = self.observed.refused_since.get(player.id)
         if since is not None and self._is_refused_since(since[0], heard, player):
             told += f", as is every call of {player.id} since {since[0].request.title} in {since[1].rpartition('-')[2]}"
@@ -126,9 +131,13 @@ class Balances(Replies):
         shown_by = after or self._moved or self._balance
         place = shown_by.place if shown_by else None
         if step := self._rounded_to(player, actual_cents):
-            told = f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it rounds to "
-            self.observed.unjudged = f"the wallet rounds balances to {step}, so cents cannot be seen"
-            return Found(told + step, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED, place=place)
+            told = (
+                f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it rounds to {step}"
+            )
+            if float(f"{due_cents / 100:.6g}") * 100 == actual_cents:
+                told += ", or to six significant digits"
+            self.observed.unjudged = f"the wallet rounds balances: {told}"
+            return Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED, place=place)
         if self._is_unpadded(player, actual_cents):
             told = (
                 f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it leaves out the "
@@ -144,8 +153,8 @@ class Balances(Replies):
         cause, more = self._suspected(player, off_cents, shown_by)
         if not cause and self._moving is not None and self._moving[0] is after:
             due_cents = self._moving[1]
-            odd = why_off(self, player, self._moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
-            cause, more = odd if any(odd) else (cause, more)
+            cause, odd = why_off(self, player, self._moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
+            more = f"{odd}{more}"
         symptom = symptom_of(shown_by, much) if shown_by else ""
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
@@ -153,10 +162,17 @@ class Balances(Replies):
         """Return what is known of why the money is off: a cause, and more words for the reason."""
         if off_cents in self.suspects:
             return self.suspects[off_cents]
+        if failed := next((each for cents, each in self._failed_first if cents == off_cents), None):
+            told = f", the amount of {failed.request.title}: it returned SYSTEM_ERROR, then SUCCESS, and moved twice"
+            return KnownCause.HALF_DONE, told
         if failed := next((each for cents, each in self._failed_first if cents == -off_cents), None):
             told = f", the amount of {failed.request.title}: it returned SYSTEM_ERROR, then SUCCESS, and moved nothing"
             return KnownCause.FORGOTTEN, told
-        if shown_by is not None and shown_by.succeeded and (twin := self.observed.twin_of(shown_by)):
+        if shown_by is not None and shown_by.code and off_cents == self.moved_if_carried_out(shown_by) != 0:
+            return KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {shown_by.code}"
+        # An answer that shows what there is belongs to its call.
+        is_true = shown_by is not None and shown_by.balance_cents == player.due_cents + off_cents
+        if shown_by is not None and shown_by.succeeded and not is_true and (twin := self.observed.twin_of(shown_by)):
             return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
         if player is self.other and player.id not in self.playing:
             return KnownCause.SHARED, ""
@@ -224,23 +240,32 @@ class Balances(Replies):
 
     def _comes_later(self, player: Player, actual_cents: int) -> bool:
         """Return whether the money is right all the same, and note what was late: the money, or its balance check."""
-        seen, due_cents = self.observed, player.due_cents
-        said = self.told.get(player.id) == due_cents
+        seen, said = self.observed, self.told.get(player.id) == player.due_cents
+        has, due = f"{units(actual_cents)} for {player.id}", units(player.due_cents)
         if seen.is_behind:
-            return self._is_behind_again(player, actual_cents, said=said)
+            is_right = said or self.cents_by_probe(player) == player.due_cents
+            return is_right and self._lags(f"it still returns {has}, who has {due}", seen.lags_seconds)
         if not said and seen.waited_in_vain:
             return False
         moved, shown_by = self._moved, self._moved or self._balance
+        after = f"after {moved.request.title}, " if moved else ""
         hopes = said and not seen.waited_in_vain
         # Where no answer had the right balance, the money may still be written a moment later.
         pauses_seconds = _PAUSES_SECONDS if hopes or "wire" in self.supplied else _PAUSES_SECONDS[:2]
         waited = self._await_due(player, pauses_seconds)
         if waited is None:
-            return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
+            waited = sum(pauses_seconds)
+            told = f"{after}{waited:g} s later it still returns {has}, and the answers to movements return {due}"
+            return said and self.cents_by_probe(player) == player.due_cents and self._lags(told, waited)
         self._check_at_rest(player)
         if not said or seen.late_seconds or not self._is_seen_by_the_next(player, moved):
             raise self._late(player, actual_cents, waited, shown_by)
-        self._note_behind(player, actual_cents, waited, moved)
+        return self._lags(f"{after}it returned {has} at first, and {due} after {waited:g} s", waited)
+
+    def _lags(self, told: str, seconds: float) -> bool:
+        """Note that player-balance is behind for so many seconds; the money is right."""
+        self.observed.lags_seconds = seconds
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)
         return True
 
     def _is_seen_by_the_next(self, player: Player, moved: Carried | None) -> bool:
@@ -268,34 +293,11 @@ class Balances(Replies):
         self.observed.waited_in_vain = True
         return None
 
-    def _is_behind_again(self, player: Player, actual_cents: int, *, said: bool) -> bool:
-        if not said and self.cents_by_probe(player) != player.due_cents:
-            return False
-        self._note_lag(f"it still returns {units(actual_cents)} for {player.id}, who has {units(player.due_cents)}")
-        return True
-
-    def _stays_behind(self, player: Player, actual_cents: int, waited: float) -> bool:
-        if self.cents_by_probe(player) != player.due_cents:
-            return False
-        self.observed.is_blind = True
-        told = f"after {waited:g} s it still returns {units(actual_cents)} for {player.id}, and the answers to "
-        self._note_lag(f"{told}movements return {units(player.due_cents)}")
-        return True
-
-    def _note_behind(self, player: Player, actual_cents: int, waited: float, moved: Carried | None) -> None:
-        self.observed.lags_seconds = waited
-        told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
-        after = f"after {moved.request.title}, " if moved else ""
-        self._note_lag(f"{after}{told}{waited:g} s")
-
     def _late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> Found:
         """Return what is wrong where the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
         return Found(told, shown_by, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LATE)
-
-    def _note_lag(self, told: str) -> None:
-        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)
 
     def cents_by_probe(self, player: Player, cents: int = 1) -> int | None:
         """Return the balance that a small bet of *cents* and its rollback show; None if they do not."""

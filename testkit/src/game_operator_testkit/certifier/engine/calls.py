@@ -175,6 +175,14 @@ class Calls:
         self._calls[request.body] = call
         return request
 
+    def call_of(self, body: bytes) -> WebhookCall | None:
+        """Return the call that *body* carries; None if a scenario wrote the body itself."""
+        return self._calls.get(body)
+
+    def was_at_once(self, body: bytes) -> bool:
+        """Return whether *body* was sent together with others."""
+        return body in self._at_once
+
     def kind_of(self, heard: Carried) -> str:
         """Return what kind of call *heard* answers: its path, and whether it is a claim."""
         call = self._calls.get(heard.request.body)
@@ -259,7 +267,7 @@ class Calls:
     def _look_at(self, heard: Carried, *, alone: bool) -> None:
         """Look at an answer, whatever it means to the scenario."""
         # Bodies that a scenario wrote itself are mostly changed calls of the first player.
-        call = self._calls.get(heard.request.body)
+        call, before = self._calls.get(heard.request.body), self.observed.last
         self.observed.note(heard, self.prefix, self._player_of(call or heard.request).id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
             if call is None:
@@ -276,6 +284,9 @@ class Calls:
         if heard.sent_again and not self.observed.closes_kept:
             self.observed.closes_kept = True
             told = "the wallet closed a kept connection before one byte of the answer; on a new one it answered"
+            if alone and before is not None:
+                idle_ms = heard.began_millis - before[0].began_millis - before[0].elapsed_ms
+                told += f". The answer before was {max(0, idle_ms):.0f} ms old"
             self.note(told, Weight.ADVICE, KnownCause.KEPT_CLOSED, heard)
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
@@ -299,13 +310,14 @@ class Calls:
         """
         Send *requests* one by one between the acts *begin* and *end*, and return their answers in order.
 
-        A finding ends a scenario, so nothing is judged before the wallet is as it was. Only where the wallet is made
-        to fail, SYSTEM_ERROR is what it must answer, and no such call is sent again.
+        Nothing is judged before the wallet is as it was, and it is as it was whatever happens. Only where the wallet is
+        made to fail, SYSTEM_ERROR is what it must answer, and no such call is sent again.
         """
-        self.act(begin, *arguments)
-        heard = [self._sent_once(request) if begin == "fail" else self.send(request) for request in requests]
-        self.act(end, *arguments)
-        return heard
+        try:
+            self.act(begin, *arguments)
+            return [self._sent_once(request) if begin == "fail" else self.send(request) for request in requests]
+        finally:
+            self.act(end, *arguments)
 
     def note(
         self, reason: str, weight: Weight, cause: str = "", heard: Carried | None = None, *, symptom: str = ""

@@ -1,10 +1,12 @@
-"""Whether a wallet that did not know a call again forgets calls by chance: of many equal tries, a few fail."""
+"""What goes wrong by chance: of many equal tries a few fail, or the same call is answered otherwise the next time."""
 
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall, WithdrawCall
+from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
+from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
@@ -14,8 +16,21 @@ _TRIES: Final = 40
 _FEWEST_TRIES: Final = 10
 #: If by then one kind of call was never known again, it is no matter of chance.
 _FEW: Final = 4
-#: So often in a run it is tried in vain.
-_MOST_IN_VAIN: Final = 2
+#: A refusal that may be one of some by chance.
+LOOKS_UNLUCKY: Final = frozenset(
+    {
+        "",
+        KnownCause.MIXED_UP,
+        KnownCause.NO_BALANCE,
+        KnownCause.NO_FUNDS,
+        KnownCause.TWIN_REFUSED,
+        KnownCause.UNREADABLE,
+    }
+)
+#: Of these, those by which a call that comes alone is refused.
+_UNEXPLAINED: Final = frozenset({"", KnownCause.UNREADABLE})
+#: A request as the service makes it: whose key signs it, how it travels and where to.
+_AS_EVER: Final = ("service", "whole", "wallet")
 #: What a pause, or a proxy that fails at times, looks like.
 LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
 #: What a lost record looks like.
@@ -30,7 +45,7 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
     sent = Counter(each.request_body for each in exchanges.values() if each.path != BALANCE_PATH)
     is_about_repeats = any(times > 1 for times in sent.values())
     hides = seen.unjudged or seen.late_seconds or seen.is_behind
-    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= _MOST_IN_VAIN:
+    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= MOST_IN_VAIN:
         return
     if not seen.forgets_by_chance:
         lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
@@ -43,30 +58,98 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
     found.cause = KnownCause.NOT_KEPT
 
 
-def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
-    """
-    Let *found* say that answers are missing now and then, if the call of it is answered when it comes again.
+def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+    """Let *found* say that calls like its own are refused now and then, if of many fresh ones some are too."""
+    decisive = exchanges.get(-1 if found.place is None else found.place)
+    call = None if decisive is None else at.call_of(decisive.request_body)
+    code = None if decisive is None or decisive.reply is None else decisive.reply.code
+    if call is None or code is None or not found.is_refusal or at.observed.unjudged:
+        return
+    seen, kind = at.observed, f"/{call.operation}{getattr(call, 'action', '')} {code}"
+    if kind not in seen.at_times:
+        if seen.tried[kind] >= MOST_IN_VAIN:
+            return
+        seen.tried[kind] += 1
+        codes = Counter[str]()
+        for number in range(seen.times(_TRIES, _FEWEST_TRIES)):
+            if number == _FEW and codes[code] == _FEW:
+                return
+            codes[_code_of_another(at, call)] += 1
+        if not codes[code] or not codes["SUCCESS"]:
+            return
+        seen.at_times.add(kind)
+        told = " and ".join(f"{times} returned {each}" for each, times in codes.most_common() if each)
+        found.reason += f". Of {codes.total()} fresh calls like it, one at a time, {told}"
+    found.cause = KnownCause.AT_TIMES
 
-    So are other calls like it. Once in a run may have a reason in what came before; only what happens again is chance.
+
+def _code_of_another(at: Stage, call: WebhookCall) -> str:
+    """Return what another call of the kind of *call* is answered, which must be SUCCESS; "" if it cannot be sent."""
+    bet = at.bet(wager_cents=call.amount_cents if isinstance(call, WithdrawCall) else None)
+    end = bet.deposit(bet.wager_cents) if isinstance(call, DepositCall) else bet.rollback()
+    calls: list[WebhookCall] = [bet.withdraw(), end]
+    if isinstance(call, BalanceCall):
+        calls = [call]
+    elif isinstance(call, DepositCall) and call.is_claim:
+        calls = [at.claim(call.amount_cents, call.action)]
+    first, *rest = (at.send(at.request(each, f"another {each.operation}, by itself")) for each in calls)
+    if not rest or isinstance(call, WithdrawCall):
+        return first.code or "SUCCESS"
+    return (rest[0].code or "SUCCESS") if first.succeeded else ""
+
+
+def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, under_load: bool) -> bool:
+    """
+    Let *found* say how its call is answered when it comes again, if it got no answer, or a refusal that is not due.
+
+    Return whether a call that got no answer has one now. Once may have a reason in what came before; what happens again
+    is chance.
     """
     decisive = exchanges.get(-1 if found.place is None else found.place)
-    told = "" if decisive is None or at.observed.is_slow else at.answer_to_repeat(decisive.request_body)
-    if not told:
-        return
-    found.reason += f". Sent again, {told}"
-    if at.observed.is_silent_at_times:
+    if decisive is None or (decisive.signed_by, decisive.manner, decisive.at) != _AS_EVER or at.observed.is_slow:
+        return False
+    call = at.call_of(decisive.request_body)
+    if call is None or decisive.path != f"/{call.operation}":
+        return False
+    was_silent, is_at_once = found.cause in LOOKS_SILENT, at.was_at_once(decisive.request_body)
+    # Where a scenario lets two calls of one bet meet, it has its own words for what they did to each other.
+    is_apart = is_at_once and not under_load
+    if not was_silent and (is_apart or not (found.is_refusal and found.cause in _UNEXPLAINED)):
+        return False
+    heard = None if is_at_once and was_silent else at.answer_to_repeat(decisive.request_body)
+    if heard is None and was_silent and _is_repeat(found, exchanges):
+        found.cause = KnownCause.REPEAT_REFUSED
+    if heard is None or not (was_silent or heard[0].succeeded):
+        return False
+    again, other = heard
+    left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
+    found.reason += f". Sent again, it returned {again.code or 'SUCCESS'}{left}"
+    if not was_silent and other.succeeded:
+        found.cause = KnownCause.AMONG if is_at_once else KnownCause.AT_TIMES
+    elif was_silent and at.observed.is_silent_at_times:
         found.cause = KnownCause.NOW_AND_THEN
-    at.observed.is_silent_at_times = True
+    at.observed.is_silent_at_times = at.observed.is_silent_at_times or was_silent
+    return was_silent
 
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
     """Return whether *found* is of a call that was a SUCCESS before, byte for byte, and its cause is not known."""
-    seen, decisive = at.observed, exchanges.get(-1 if found.place is None else found.place)
-    if decisive is None or found.cause == KnownCause.NOT_KEPT or seen.unjudged or seen.late_seconds or seen.is_behind:
-        return False
-    return decisive.path != BALANCE_PATH and any(
-        place < (found.place or 0) and each.request_body == decisive.request_body and each.told.startswith("SUCCESS")
-        for place, each in exchanges.items()
+    seen = at.observed
+    hides = seen.unjudged or seen.late_seconds or seen.is_behind
+    return found.cause != KnownCause.NOT_KEPT and not hides and _is_repeat(found, exchanges)
+
+
+def _is_repeat(found: Found, exchanges: Mapping[int, Exchange]) -> bool:
+    decisive = exchanges.get(-1 if found.place is None else found.place)
+    return (
+        decisive is not None
+        and decisive.path != BALANCE_PATH
+        and any(
+            place < (found.place or 0)
+            and each.request_body == decisive.request_body
+            and (each.told.startswith("SUCCESS") or (found.cause in LOOKS_SILENT and each.reply is not None))
+            for place, each in exchanges.items()
+        )
     )
 
 
@@ -75,11 +158,12 @@ def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
     lost, tried = Counter[str](), Counter[str]()
     for number in range(tries):
         bet = at.bet()
-        ends: list[WebhookCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
+        ends: list[MovingCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
         known = [end for end in ends if f"/{end.operation}" in at.observed.accepted]
-        for call in (bet.withdraw(), *known[number % 2 :][:1]):
-            tried[call.operation] += 1
-            lost[call.operation] += _is_lost(at, call)
+        for call in (bet.withdraw(), *known[number % 2 :][:1], *at.jackpots(1)):
+            kind = f"{call.operation} {call.action}"
+            tried[kind] += 1
+            lost[kind] += _is_lost(at, call)
         if number + 1 == _FEW and any(lost[each] == tried[each] for each in tried):
             break
     return lost, tried

@@ -1,5 +1,6 @@
 """What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
@@ -39,10 +40,10 @@ class Observed:
         before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
         is_gone: Whether the wallet accepted no connection for seconds.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
-        is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
         refused_since: By player, the first of the latest calls that were all refused with one code, and its scenario;
             if they fail, the call before them.
+        load_ms: How long each answer under load took.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
@@ -56,7 +57,8 @@ class Observed:
         forgets_by_chance: Whether of many equal calls some were not known when they came again.
         seen_at_rest: How often balances were asked for at once while nothing moved.
         tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
-        doubles_by_chance: Whether of many equal calls some moved their money twice.
+        at_times: What goes wrong by chance: a kind of call, and what some of many equal ones did.
+        tried: How often it was tried whether that happens by chance, and it did not.
         is_silent_at_times: Whether a call got no answer that got one when it was sent again, as others like it do.
         reads: Names under which the wallet was seen to read fields, in place of those of the profile.
         no_funds_code: The code by which a withdraw of more than there is was refused, where all there is was accepted.
@@ -74,18 +76,18 @@ class Observed:
     before_failing: tuple[Carried, str] | None = None
     is_gone: bool = False
     lags_seconds: float = 0.0
-    is_blind: bool = False
     late_seconds: float = 0.0
     waited_in_vain: bool = False
     unjudged: str = ""
     forgets_by_chance: bool = False
     seen_at_rest: int = 0
     tried_in_vain: int = 0
-    doubles_by_chance: bool = False
     is_silent_at_times: bool = False
     no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
+    at_times: set[str] = field(default_factory=set)
+    tried: Counter[str] = field(default_factory=Counter)
     accepted: set[str] = field(default_factory=set)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     debited: tuple[Carried, WithdrawCall] | None = None
@@ -95,6 +97,7 @@ class Observed:
     repeated: set[str] = field(default_factory=set)
     recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
+    load_ms: list[float] = field(default_factory=list)
     _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)
@@ -152,7 +155,7 @@ class Observed:
     @property
     def is_behind(self) -> bool:
         """Whether player-balance was seen to return an old balance, so that movements say what is right."""
-        return self.is_blind or self.lags_seconds > 0
+        return self.lags_seconds > 0
 
     def twin_of(self, heard: Carried) -> str:
         """

@@ -11,7 +11,7 @@ from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outc
 
 #: In this order.
 STAGES: Final = ("in turn", "at once", "hostile", "load", "at the end")
-#: The stage whose answers are measured.
+#: Where answers are timed, and may be late.
 LOAD: Final = STAGES[3]
 
 

@@ -1,47 +1,30 @@
 """The stage of one scenario: ways to ask the wallet, and to judge what it answers."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, MovingCall, WebhookCall, WithdrawCall
-from game_operator.profile import Profile
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator_testkit.certifier.engine.balances import Balances, units
+from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Asked, Player, moved_by
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
+from game_operator_testkit.certifier.engine.diagnosis import DEPOSIT, ROLLBACK, WITHDRAW, Diagnosis
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried, Finality, finality, is_definite
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
-_WITHDRAW: Final = "/withdraw"
-_DEPOSIT: Final = "/deposit"
-_ROLLBACK: Final = "/rollback"
-_MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
 #: Refusals of a call that comes when its bet has ended.
 _OF_AN_ENDED_BET: Final = (Code.BET_ROLLED_BACK, Code.BET_ALREADY_CLOSED)
-#: What it means if one call is always refused so, and others like it are not.
-_IN_ITSELF: Final[Mapping[str, KnownCause]] = {
-    Code.DUPLICATE_TRANSACTION: KnownCause.COLLIDES,
-    Code.SYSTEM_ERROR: KnownCause.STORED_FAILURE,
-}
-#: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
-_EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
-_EXTENDED: Final = frozenset(code.value for code in Code if fold_code(code, Profile(codes="core")) != code)
 #: Calls at once that fail are starved if they took so long, and so many times as long as one at a time.
 _STARVED_MS: Final = 1_000.0
 _STARVED_TIMES: Final = 20
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-#: Characters that some wallets do not expect in an id.
-_ODD: Final = re.compile(r"[^A-Za-z0-9_:.-]")
-#: What ``fresh`` makes of the prefix.
-_PLAIN: Final = re.compile(r"-[a-z]+-[0-9]+")
 #: What languages write for a missing value.
 _PLACEHOLDERS: Final = frozenset({"undefined", "null", "none", "nil", "nan"})
 
@@ -51,7 +34,7 @@ def time_of(heard: Carried) -> int:
     return 0 if heard.reply is None else heard.reply.timestamp or 0
 
 
-class Stage(Balances):
+class Stage(Diagnosis):
     """What a scenario has: its calls, and ways to ask and to judge."""
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
@@ -113,7 +96,7 @@ class Stage(Balances):
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
-        symptom = symptom_of(heard, "changed")
+        symptom = symptom_of(heard, "answered otherwise when it comes again")
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
@@ -133,7 +116,7 @@ class Stage(Balances):
         if is_open or heard.code in (None, Code.LIMIT_EXCEEDED) or heard.status in TURNING_AWAY:
             self.check_success(heard, Weight.MONEY_LOST)
             return
-        is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == _DEPOSIT
+        is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == DEPOSIT
         weight, cause = self._refused_repeat(heard, KnownCause.SETTLED_GONE if is_gone else "")
         told = f"refused with {heard.code} instead of SUCCESS"
         raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
@@ -142,7 +125,7 @@ class Stage(Balances):
         """Return what a refused repeat costs, and what it comes from; "" if the scenario says what is special."""
         path = heard.request.path
         # Nothing moved again. Of a bet that was debited, the service believes that it was not placed.
-        weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
+        weight = Weight.MONEY_LOST if path == WITHDRAW else Weight.CONTRACT_BROKEN
         if if_unknown and heard.code in (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR):
             return weight, if_unknown
         is_known = self.kind_of(heard) in self.observed.repeated and heard.code != Code.BET_ALREADY_CLOSED
@@ -225,6 +208,8 @@ class Stage(Balances):
             if each.code == Code.SYSTEM_ERROR and not self.may_be_unread(each.request):
                 failed += 1
                 heard[place] = self.insisted(each.request)
+                if heard[place].succeeded:
+                    self._failed_first.append((self.moved_if_carried_out(each), heard[place]))
         if failed:
             told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
@@ -276,17 +261,12 @@ class Stage(Balances):
         """
         if (told := self._limited(heard, asked=asked)) is None:
             return
-        cents = self.moved_if_carried_out(heard)
-        self.suspects: dict[int, tuple[KnownCause, str]] = {
-            cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")
-        }
         self.check_balances(self.player, after=heard)
-        self.suspects = {}
         raise NotTried(told) if asked else Limited(told)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
         """Return what a limit refused; None if none did."""
-        if heard.code is None or heard.request.path != _WITHDRAW:
+        if heard.code is None or heard.request.path != WITHDRAW:
             return None
         own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
@@ -321,8 +301,14 @@ class Stage(Balances):
             self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
+            if cause == KnownCause.NO_FUNDS and heard.balance_cents is not None:
+                told += f"; its own answer shows {units(heard.balance_cents)}"
+            if cause == KnownCause.AMOUNT:
+                told += f"; so is one of {units(-self.moved_if_carried_out(heard))} with plain ids"
+            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW, KnownCause.AMOUNT) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
+            if cause == KnownCause.HALF_DONE:
+                weight = Weight.MONEY_DOUBLED
             raise Found(told, heard, weight=weight, cause=cause)
 
     def _check_paid_for(self, heard: Carried) -> None:
@@ -334,121 +320,6 @@ class Stage(Balances):
         is_new = _is_withdraw(heard) and body not in self._at_once | self._accepted
         if is_new and heard.code == Code.INSUFFICIENT_BALANCE and due_cents < -self.moved_if_carried_out(heard):
             raise NotTried(f"the player has {units(due_cents)}, and {heard.request.title} takes more")
-
-    def _since(self, heard: Carried) -> str:
-        """Return which call came before one that fails although others like it were carried out; "" otherwise."""
-        before = self.observed.before_failing
-        if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
-            return ""
-        if _ODD.search(self.bet_id_of(heard)):
-            return ""
-        last, scenario = before
-        if last.succeeded:
-            return ""
-        where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
-        return f"; the call before this began was {last.request.title}{where}, which returned {last.code}"
-
-    def cause_of_refusal(self, heard: Carried) -> str:
-        """Return what a refusal of what must be accepted says of the wallet as a whole; "" for nothing."""
-        if heard.code == Code.INVALID_REQUEST:
-            path, cents = heard.request.path, self.moved_if_carried_out(heard)
-            was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
-            if heard.request.body in self._at_once and was_read:
-                return KnownCause.MIXED_UP
-            if path == _WITHDRAW and (cause := self._cause_in_ids(self.bet_id_of(heard))):
-                return cause
-            # Where one such call was understood, it is this one that is not.
-            return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
-        if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
-            self.observed.zero_is_nobody = True
-            return KnownCause.ZERO_IS_NOBODY
-        if heard.code == Code.DUPLICATE_TRANSACTION:
-            usual = KnownCause.TX_ID_ALONE if heard.request.path == _ROLLBACK else ""
-            return self.cause_in_itself(heard) or usual
-        if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
-            return KnownCause.ENDED_WITH_ANOTHER
-        if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
-            return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
-        if heard.code == Code.INVALID_SIGNATURE:
-            return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
-        if heard.code != Code.SYSTEM_ERROR:
-            return ""
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        # What is due is not known while other calls are under way.
-        is_alone = heard.request.body not in self._at_once and not self.observed.is_behind
-        if is_alone and self.balance_of(player) != player.due_cents:
-            return KnownCause.HALF_DONE
-        return self.cause_in_itself(heard) or KnownCause.FAILS
-
-    def cause_in_itself(self, heard: Carried) -> str:
-        """Return what it means if this call alone is refused so, each time, and others like it are not."""
-        call, cause = self._calls.get(heard.request.body), _IN_ITSELF.get(heard.code or "", "")
-        tx_id, bet_id = getattr(call, "tx_id", None), self.bet_id_of(heard)
-        is_borrowed = any(getattr(each, "tx_id", None) == tx_id and each.bet_id != bet_id for each in self._movements())
-        if not cause or is_borrowed or self._first_codes.get(heard.request.body) != heard.code:
-            return ""
-        if heard.request.body in self._at_once:
-            heard = self.send(replace(heard.request, title="the same call alone"))
-        other = self.same_content(heard) if heard.code in _IN_ITSELF else None
-        return cause if other is not None and other.reply is not None and other.code != heard.code else ""
-
-    def _movements(self) -> Iterator[MovingCall]:
-        """Yield the calls of this scenario that move money."""
-        return (call for call in self._calls.values() if not isinstance(call, BalanceCall))
-
-    def answer_to_repeat(self, body: bytes) -> str:
-        """Send the call of *body* again; return what its reply says, or "" if it, or others like it, get no reply."""
-        call = self._calls.get(body)
-        if call is None or body in self._at_once:
-            return ""
-        again = self.send(self.request(call, "the call that got no answer, again"))
-        other = again if again.request.path == BALANCE_PATH else self.same_content(again)
-        if again.reply is None or other is None or other.reply is None:
-            return ""
-        left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
-        return (
-            f"it returned {again.code or 'SUCCESS'}{left}; before it, {units(self._player_of(call).due_cents)} was due"
-        )
-
-    def same_content(self, heard: Carried) -> Carried | None:
-        """Send what *heard* answers with other ids; None if a scenario chose its ids."""
-        call, body = self._calls.get(heard.request.body), heard.request.body
-        bet_id = self.bet_id_of(heard)
-        # Ids that a scenario chose may be what the wallet fails by.
-        is_plain = _PLAIN.fullmatch(bet_id.removeprefix(self.prefix)) and getattr(call, "tx_id", "").endswith(bet_id)
-        if call is None or not is_plain:
-            return None
-        fresh = self.bet(self._player_of(call))
-        if self.kind_of(heard) in (_DEPOSIT, _ROLLBACK):
-            self.send(self.request(fresh.withdraw(), "a withdraw"))
-        other = replace(heard.request, title="the same content with other ids")
-        return self.send(replace(other, body=body.replace(bet_id.encode(), fresh.bet_id.encode())))
-
-    def _cause_in_ids(self, bet_id: str) -> str:
-        """Return whether a withdraw is refused for the characters of its *bet_id*, or its length; "" for neither."""
-        odd = "".join(dict.fromkeys(_ODD.findall(bet_id)))
-        if not odd or not self._is_placed(self.fresh("bet"), "a withdraw with plain ids"):
-            return ""
-        if not self._is_placed(f"{self.fresh('bet')}-{odd}", "a withdraw with such characters in its id"):
-            return KnownCause.ODD_IDS
-        length = len(bet_id.encode())
-        if length > LONGEST_ID:
-            return KnownCause.NARROW  # Its characters are fewer; some count bytes.
-        is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
-        return KnownCause.NARROW if is_long else ""
-
-    def _is_placed(self, bet_id: str, title: str) -> bool:
-        """Return whether a bet of this id is accepted; it is rolled back."""
-        bet = self.bet(bet_id=bet_id)
-        heard = self.send(self.request(bet.withdraw(), title))
-        if heard.succeeded:
-            self.send(self.request(bet.rollback(), "its rollback"))
-        return heard.succeeded
-
-    def _is_all(self, heard: Carried) -> bool:
-        """Return whether a withdraw's amount is exactly the balance that its answer shows."""
-        cents = self.moved_if_carried_out(heard)
-        return heard.balance_cents == -cents != 0 and heard.request.body not in self._at_once
 
     def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
         """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
@@ -474,7 +345,7 @@ class Stage(Balances):
         cause = self._other_profile(heard, code)
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             # A bet that is never placed costs nobody anything.
-            harmless = final_code_is_advice or heard.request.path == _WITHDRAW
+            harmless = final_code_is_advice or heard.request.path == WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
             self.note(told, weight, cause, heard, symptom=symptom_of(heard, heard.code))
@@ -482,17 +353,6 @@ class Stage(Balances):
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
         self.note(told, Weight.ADVICE, cause or KnownCause.OTHER_CODES, heard)
-
-    def _other_profile(self, heard: Carried, code: str) -> str:
-        """Return the field of the profile that another value would make *heard* right by; "" if no field does."""
-        if heard.code is None or heard.request.path == BALANCE_PATH:
-            return ""
-        if heard.request.path.startswith(_DEPOSIT) and code == self.profile.early_deposit_code in _EARLY:
-            return KnownCause.EARLY_CODE if heard.code in _EARLY else ""
-        if self.profile.codes == "core":
-            return KnownCause.CORE_CODES if fold_code(heard.code, self.profile) == fold_code(code, self.profile) else ""
-        fits = heard.code == fold_code(code, replace(self.profile, codes="core"))
-        return KnownCause.CORE_CODES if fits and not self.observed.codes & _EXTENDED else ""
 
     def check_balance(self, heard: Carried, player: Player) -> None:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
@@ -535,7 +395,7 @@ class Stage(Balances):
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
             told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
-            is_unknown = heard.request.path == _ROLLBACK and code == Code.BET_NOT_FOUND
+            is_unknown = heard.request.path == ROLLBACK and code == Code.BET_NOT_FOUND
             self.note(told, Weight.ADVICE, KnownCause.UNKNOWN_ROLLBACK if is_unknown else KnownCause.STEADY, heard)
             return
         what = "nothing moved, although the service believes it did"
@@ -550,7 +410,7 @@ class Stage(Balances):
 
 
 def _is_withdraw(heard: Carried) -> bool:
-    return heard.request.path == _WITHDRAW
+    return heard.request.path == WITHDRAW
 
 
 def _is_invalid_code(code: str) -> bool:

@@ -88,14 +88,9 @@ class Allowance:
         self._until = time.monotonic() + seconds
         self._stopping = stopping or Event()
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the run is to end."""
-        return self._stopping.is_set()
-
     def check(self, cut: str) -> None:
         """Raise ``Stopped``, or ``Found`` if the time is used up; *cut* says what becomes of a scenario then."""
-        if self.is_stopping:
+        if self._stopping.is_set():
             raise Stopped(f"{cut}: the run was stopped")
         if time.monotonic() > self._until:
             told = f"{cut}: the run's {self._seconds:g} s were used up"

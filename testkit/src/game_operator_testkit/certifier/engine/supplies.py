@@ -1,9 +1,9 @@
 """What the user can do to the wallet, and what more they know of it: some scenarios need it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Any, Final
 
 from game_operator.profile import Profile
 from game_operator_testkit.provider.keys import SigningKey
@@ -38,77 +38,58 @@ class Supplies:
             as take about five seconds.
     """
 
-    block: Annotated[Deed | None, "a way to block a player"] = None
-    unblock: Annotated[Deed | None, "a way to unblock a player"] = None
-    open_account: Annotated[Deed | None, "a way to open an account"] = None
-    fail: Annotated[Deed | None, "a way to make the wallet fail"] = None
-    recover: Annotated[Deed | None, "a way to make it work again"] = None
-    restart: Annotated[Deed | None, "a way to restart the wallet"] = None
-    distrust: Annotated[Deed | None, "a way to make the wallet refuse the service's key"] = None
-    trust: Annotated[Deed | None, "a way to make it accept the key again"] = None
-    later: Annotated[Deed | None, "a way to let days pass"] = None
-    stored_cents: Annotated[Deed | None, "a way to read the operator's own balances"] = None
-    second_url: Annotated[Any, "a second process of the wallet on the same database"] = None  # In process, any wallet.
-    old_key: Annotated[SigningKey | None, "the key of before a rotation, which the wallet still accepts"] = field(
-        default=None, repr=False
-    )
-    retired_key: Annotated[SigningKey | None, "a key that the wallet no longer accepts"] = field(
-        default=None, repr=False
-    )
-    elsewhere: Annotated[str | None, "an IP address of this machine whose calls the wallet must refuse"] = None
-    foreign_instance_id: Annotated[str | None, "an instance of another operator's, for a wallet that knows its own"] = (
-        None
-    )
-    random_operations: Annotated[int | None, "a number of random operations"] = None
+    block: Deed | None = None
+    unblock: Deed | None = None
+    open_account: Deed | None = None
+    fail: Deed | None = None
+    recover: Deed | None = None
+    restart: Deed | None = None
+    distrust: Deed | None = None
+    trust: Deed | None = None
+    later: Deed | None = None
+    stored_cents: Deed | None = None
+    second_url: Any = None  # In process, any wallet.
+    old_key: SigningKey | None = field(default=None, repr=False)
+    retired_key: SigningKey | None = field(default=None, repr=False)
+    elsewhere: str | None = None
+    foreign_instance_id: str | None = None
+    random_operations: int | None = None
 
     def __reduce__(self) -> str:
         raise TypeError("Supplies may hold private keys and are not pickled; build them in each process")
 
 
-_HINTS: Final = get_type_hints(Supplies, include_extras=True)
-#: What is missing, in words: what can be supplied, and what cannot.
-_SUPPLIES: Final = MappingProxyType({name: str(hint.__metadata__[0]) for name, hint in _HINTS.items()})
-_OTHERS: Final = MappingProxyType(
+#: The options of ``game-operator certify`` that supply something; all else is a hook.
+_OPTIONS: Final = MappingProxyType(
     {
-        "wire": "real HTTP, and this wallet is in process",
-        "batches": "a profile with deposit_batch",
+        "second_url": "--second-url",
+        "old_key": "--old-key",
+        "retired_key": "--retired-key",
+        "elsewhere": "--elsewhere",
+        "foreign_instance_id": "--foreign-instance",
+        "batches": "--profile",
+        "wire": "",
     }
 )
-#: The options of ``game-operator certify`` by the names of what they supply.
-_OPTIONS: Final = MappingProxyType(
-    {name: f"--hook {name}=COMMAND" for name, hint in _HINTS.items() if hint.__origin__ == Deed | None}
-    | {
-        "second_url": "--second-url URL",
-        "old_key": "--old-key FILE",
-        "retired_key": "--retired-key FILE",
-        "elsewhere": "--elsewhere ADDRESS",
-        "foreign_instance_id": "--foreign-instance ID",
-        "batches": "--profile FILE with deposit_batch = true",
-    }
+#: What is needed beside supplies.
+_IN_WORDS: Final = MappingProxyType(
+    {"wire": "real HTTP, and this wallet is in process", "batches": "a profile with deposit_batch"}
 )
 
 
 def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
     """Return by their names all of a scenario's needs that are met."""
-    names = {name for name in _SUPPLIES if getattr(supplies, name) is not None}
+    names = {each.name for each in fields(supplies) if getattr(supplies, each.name) is not None}
     return frozenset(names | ({"wire"} if on_wire else set()) | ({"batches"} if profile.deposit_batch else set()))
 
 
-def needs_told(missing: tuple[str, ...]) -> str:
-    """Return what a scenario needs that has not got *missing*."""
-    return f"needs {' and '.join((_SUPPLIES | _OTHERS)[name] for name in missing)}"
+def options_for(missing: Sequence[str]) -> list[str]:
+    """Return the options of ``game-operator certify`` that supply *missing*."""
+    return sorted({_OPTIONS.get(name, "--hook") for name in missing} - {""})
 
 
-def options_for(missing: tuple[str, ...]) -> str:
-    """Return the options of ``game-operator certify`` that supply *missing*; "" if none does."""
-    return " ".join(_OPTIONS[name] for name in missing if name in _OPTIONS)
-
-
-def missing_told(missing: tuple[str, ...]) -> str:
-    """Return what a scenario needs that has not got *missing*, with the names of what can be supplied."""
-    names = [name for name in missing if name in _SUPPLIES]
-    return needs_told(missing) + (f": supply {', '.join(names)}" if names else "")
-
-
-#: What ends what was done to a wallet.
-UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
+def missing_told(missing: Sequence[str]) -> str:
+    """Return what a scenario needs that has not got *missing*: names of supplies, and the options for them."""
+    told = f"needs {' and '.join(_IN_WORDS.get(name, name) for name in missing)}"
+    options = ", ".join(options_for(missing))
+    return f"{told} ({options})" if options else told

@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from game_operator.protocol.http import REMOVED, is_loopback, redacted, without_echoes
+from game_operator_testkit.certifier.report.shown import LINE
 from game_operator_testkit.certifier.report.verdicts import Exchange
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Seal
@@ -25,7 +26,7 @@ ODD: Final = "odd"
 
 
 def call_of(exchange: Exchange, url: str) -> str | None:
-    """Return the line that sends *exchange*'s call to the wallet at *url* again; None if none would."""
+    """Return the line that sends *exchange*'s call to the wallet at *url* again; None if none would, or a long one."""
     if not _can_be_sent_again(exchange, url):
         return None
     words = ["game-operator call", quoted_text(exchange.path), "--url", quoted_text(url)]
@@ -34,7 +35,8 @@ def call_of(exchange: Exchange, url: str) -> str | None:
         words += ["--header", quoted(name + b": " + value)]
     if not is_loopback(urlsplit(url).hostname or ""):
         words += ["--moves-money"] + ["--allow-insecure-http"] * url.startswith("http:")
-    return line_with_body(words, exchange.request_body, "--body", from_stdin="-")
+    line = line_with_body(words, exchange.request_body, "--body", from_stdin="-")
+    return line if len(line) <= LINE else None
 
 
 def _can_be_sent_again(exchange: Exchange, url: str) -> bool:

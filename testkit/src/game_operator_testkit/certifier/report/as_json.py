@@ -6,18 +6,18 @@ What is added later does not change ``format``; what is renamed, removed or mean
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from game_operator.protocol.http import HeaderPairs
 from game_operator.text import iso_time
 from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.comparison import Comparison
-from game_operator_testkit.certifier.report.report import Cause, Latency, Report
+from game_operator_testkit.certifier.report.report import Cause, Report
 from game_operator_testkit.certifier.report.shown import (
     BODY_BYTES,
     HEADER_BYTES,
     HEADERS,
-    LINE,
     Shown,
     cut,
     shown_exchanges,
@@ -25,12 +25,9 @@ from game_operator_testkit.certifier.report.shown import (
 )
 from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.report.verdicts import Verdict
-from game_operator_testkit.provider.latency import MARKS_MS, above
+from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
-__all__ = ["FORMAT", "document", "written"]
-
-FORMAT: Final = 1
-"""The version of the format, in each report."""
+__all__ = ["document", "written"]
 
 _Fields: TypeAlias = dict[str, object]
 
@@ -46,12 +43,11 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
     """
     summary = Summary(report)
     return {
-        "format": FORMAT,
+        "format": 1,
         **_picked(report, "passed was_stopped url run_id version"),
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
-        "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
         "profile": {name: _cut(value) for name, value in report.profile.items()},
         "summary_line": summary.line,
         "counts": {
@@ -61,7 +57,7 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
         },
         "causes": [_cause(cause) for cause in report.causes],
         "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
-        "latency": None if report.latency is None else _latency(report.latency),
+        "latency": _latency(sorted(report.load_ms)) if report.load_ms else None,
         "moved": [_picked(each, "player_id before_cents after_cents difference_cents") for each in report.moved],
         "comparison": None if comparison is None else _comparison(comparison),
     }
@@ -73,9 +69,8 @@ def written(report: Report, comparison: Comparison | None = None) -> str:
 
 
 def _comparison(comparison: Comparison) -> _Fields:
-    found = {"worse": comparison.worse, "better": comparison.better, "remaining": comparison.remaining}
-    changes = {name: [_picked(each, "id title before now") for each in listed] for name, listed in found.items()}
-    return _picked(comparison, "passed summary_line remarks") | changes
+    changes = [_picked(each, "kind id title before now") for each in comparison.changes]
+    return {**_picked(comparison, "passed summary_line remarks"), "changes": changes}
 
 
 def _cause(cause: Cause) -> _Fields:
@@ -110,7 +105,6 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
 
 def _exchange(shown: Shown, url: str) -> _Fields:
     exchange = shown.exchange
-    line = call_of(exchange, url)
     return {
         "number": shown.number,
         "title": _cut(exchange.title),
@@ -135,7 +129,7 @@ def _exchange(shown: Shown, url: str) -> _Fields:
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
         "problem": _cut(exchange.problem),
         "told": _cut(exchange.told),
-        "call": line if line and len(line) <= LINE else None,
+        "call": call_of(exchange, url),
     }
 
 
@@ -160,15 +154,12 @@ def body_in_json(body: bytes, longest: int | None = None) -> _Fields:
     return {"encoding": "utf-8", "data": text if longest is None else body[:longest].decode(errors="ignore")}
 
 
-def _latency(latency: Latency) -> _Fields:
-    samples = latency.samples_ms
+def _latency(ordered: Sequence[float]) -> _Fields:
     return {
-        "calls": len(samples),
-        "seconds": round(latency.seconds, 3),
-        "concurrency": latency.concurrency,
-        "percentiles_ms": {str(percent): round(latency.percentile_ms(percent), 3) for percent in _PERCENTS},
-        "max_ms": round(max(samples, default=0.0), 3),
-        "above": {str(mark): above(samples, mark) for mark in MARKS_MS},
+        "calls": len(ordered),
+        "percentiles_ms": {str(percent): round(percentile(ordered, percent), 3) for percent in _PERCENTS},
+        "max_ms": round(ordered[-1], 3),
+        "above": {str(mark): above(ordered, mark) for mark in MARKS_MS},
     }
 
 

@@ -4,12 +4,13 @@ Two certifications of a wallet compared by the ids of their scenarios: what got 
 The one before may be a file that an older version, or somebody else, wrote, so it is read strictly.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator_testkit.certifier.report.report import Report
@@ -17,39 +18,36 @@ from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict, We
 
 __all__ = ["Baseline", "Change", "Comparison", "compared", "read_baseline"]
 
+_NOT_TRIED: Final = "not tried"
+#: How bad it is that a scenario ended so.
+_RANKS: Final = {
+    _NOT_TRIED: 0,
+    "passed": 0,
+    Weight.CONTRACT_BROKEN.value: 1,
+    Weight.MONEY_LOST.value: 2,
+    Weight.MONEY_DOUBLED.value: 2,
+}
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+
+class Judged(BaseModel):
     """How a scenario ended in the run before."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, frozen=True)
 
     id: Annotated[str, Field(pattern="^[A-Z][0-9]{2,3}$")]
     outcome: Outcome
     weight: Weight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
-    """
-    The run before, as far as runs are compared.
+class Baseline(BaseModel):
+    """The run before, as far as runs are compared; its fields are those of a report in JSON."""
 
-    Attributes:
-        format: Of the report, which is 1.
-        version: Of the package that wrote it.
-        verdicts: Of all scenarios.
-        profile: What was assumed of the wallet, where it is not the usual.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, frozen=True)
 
     format: Literal[1]
     version: str
     verdicts: Annotated[tuple[Judged, ...], Field(min_length=1)]
-    profile: Mapping[str, str]
-
-
-_BASELINE: Final = TypeAdapter(Baseline)
+    profile: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +56,19 @@ class Change:
     A scenario that failed in one of the runs.
 
     Attributes:
+        kind: ``worse`` if it fails now and did not fail before, or costs more now; ``better`` the other way round;
+            ``remains`` if it fails alike, or was not tried now.
         id: Of the scenario, such as ``B01``.
         title: What happens in it; "" if it was not played now.
         before: What the failure cost, ``passed``, or ``not tried``.
         now: The same of this run.
     """
 
+    kind: Literal["worse", "better", "remains"]
     id: str
     title: str
     before: str
     now: str
-
-    @property
-    def name(self) -> str:
-        """Its id and title."""
-        return f"{self.id} {self.title}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,45 +77,37 @@ class Comparison:
     What changed from one run to the next.
 
     Attributes:
-        worse: Fail now and did not fail before, or cost more now.
-        better: Failed before, and do not fail now, or cost less.
-        remaining: Failed before, and fail alike now or were not tried.
+        changes: Of each scenario that failed in one of them: worse ones first, then better ones.
         remarks: Why the runs may not be comparable, a sentence each.
     """
 
-    worse: tuple[Change, ...]
-    better: tuple[Change, ...]
-    remaining: tuple[Change, ...]
+    changes: tuple[Change, ...]
     remarks: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether nothing got worse. Old failures may remain."""
-        return not self.worse
-
-    @property
-    def groups(self) -> Mapping[str, tuple[Change, ...]]:
-        """The changes by the words for them."""
-        return {"worse": self.worse, "better": self.better, "remains": self.remaining}
+        return all(change.kind != "worse" for change in self.changes)
 
     @property
     def summary_line(self) -> str:
         """The numbers in one line, which keeps its form from version to version."""
-        return f"{len(self.worse)} worse, {len(self.better)} better, {len(self.remaining)} remaining"
+        counts = Counter(change.kind for change in self.changes)
+        return f"{counts['worse']} worse, {counts['better']} better, {counts['remains']} remaining"
 
 
 def compared(before: Baseline | Report, after: Report) -> Comparison:
     """Return what changed from the run *before* to the run *after*."""
     old = {each.id: each for each in before.verdicts}
     new = {each.id: each for each in after.verdicts}
-    changes: dict[str, list[Change]] = {"worse": [], "better": [], "remaining": []}
+    changes = []
     for scenario_id in sorted(old.keys() | new.keys()):
-        was, now = old.get(scenario_id), new.get(scenario_id)
-        if group := _group(was, now):
-            title = now.title if now else ""
-            changes[group].append(Change(scenario_id, title, _ended(was), _ended(now)))
-    found = {group: tuple(listed) for group, listed in changes.items()}
-    return Comparison(**found, remarks=tuple(_remarks(before, after)))
+        was, now = _ended(old.get(scenario_id)), _ended(new.get(scenario_id))
+        if kind := _kind(was, now):
+            title = new[scenario_id].title if scenario_id in new else ""
+            changes.append(Change(kind, scenario_id, title, was, now))
+    changes.sort(key=lambda change: ("worse", "better", "remains").index(change.kind))
+    return Comparison(tuple(changes), tuple(_remarks(before, after)))
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -130,7 +118,7 @@ def read_baseline(path: Path) -> Baseline:
         ConfigurationError: It cannot be read, or is not such a report.
     """
     try:
-        return _BASELINE.validate_json(path.read_bytes())
+        return Baseline.model_validate_json(path.read_bytes())
     except OSError as failed:
         problem = failed.strerror or str(failed)
     except ValidationError as wrong:
@@ -144,34 +132,24 @@ def read_baseline(path: Path) -> Baseline:
     )
 
 
-def _group(was: Judged | Verdict | None, now: Judged | Verdict | None) -> str:
-    """Return how a scenario changed; "" if it failed in neither run."""
-    before, after = _cost(was), _cost(now)
-    if after is None:
-        return "remaining" if before else ""
-    if after == (before or 0):
-        return "remaining" if after else ""
-    return "worse" if after > (before or 0) else "better"
-
-
-def _cost(judged: Judged | Verdict | None) -> int | None:
-    """Return 0 if it did not fail, and more the more it costs; None if nobody knows."""
-    if judged is None or judged.outcome is Outcome.SKIPPED:
-        return None
-    return Weight.ADVICE.rank - judged.weight.rank if judged.outcome is Outcome.FAILED else 0
-
-
 def _ended(judged: Judged | Verdict | None) -> str:
-    cost = _cost(judged)
-    if judged is None or cost is None:
-        return "not tried"
-    return judged.weight.value if cost else "passed"
+    """Return what the failure of a scenario costs, or how else it ended; advice passes."""
+    if judged is None or judged.outcome is Outcome.SKIPPED:
+        return _NOT_TRIED
+    has_failed = judged.outcome is Outcome.FAILED and judged.weight is not Weight.ADVICE
+    return judged.weight.value if has_failed else "passed"
 
 
-def _remarks(before: Baseline | Report, after: Report) -> Sequence[str]:
-    remarks = []
+def _kind(before: str, now: str) -> Literal["worse", "better", "remains"] | None:
+    """Return how a scenario changed; None if it failed in neither run."""
+    was, is_now = _RANKS[before], _RANKS[now]
+    if was == is_now or now == _NOT_TRIED:
+        return "remains" if was else None
+    return "worse" if is_now > was else "better"
+
+
+def _remarks(before: Baseline | Report, after: Report) -> Iterator[str]:
     if before.version != after.version:
-        remarks.append(f"The baseline is of version {shown(before.version)}, and this run of {after.version}.")
+        yield f"The baseline is of version {shown(before.version)}, and this run of {after.version}."
     if dict(before.profile) != dict(after.profile):
-        remarks.append("The runs have different profiles, so they expect different answers.")
-    return remarks
+        yield "The runs have different profiles, so they expect different answers."

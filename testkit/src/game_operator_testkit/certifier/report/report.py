@@ -1,61 +1,26 @@
 """A certification as a whole: its verdicts, its figures, and what to change first."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
-from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
-#: What follows from another mistake: where the process has ended, nothing after it is answered.
-_FOLLOWS: Final[Mapping[str, str]] = {
-    KnownCause.GONE: KnownCause.NO_ANSWER,
-    KnownCause.BUSY: KnownCause.TWIN_REFUSED,
-    KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
-    KnownCause.LATE: KnownCause.LOST_UPDATE,
-    KnownCause.STARVED: KnownCause.NO_ANSWER,
-    KnownCause.ROUNDED: KnownCause.UNJUDGED,
-    KnownCause.SCALE: KnownCause.UNJUDGED,
-    KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,
-}
 #: What an answer that is missing at times looks like where it was not tried again.
-_MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH)
+_MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
+#: How long a title is that repeats a reason; and what a symptom says of money.
+_LONGEST_TITLE: Final = 100
+_MONEY: Final = ("too much", "too little")
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
 Explains: TypeAlias = Mapping[str, Sequence[str]]
 #: What keeps this many scenarios from being judged is fixed first.
 _MANY: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """
-    How long answers took in the load phase.
-
-    Attributes:
-        samples_ms: Of each call, in the order of sending.
-        seconds: How long the phase took.
-        concurrency: How many calls were under way at once.
-    """
-
-    samples_ms: tuple[float, ...] = field(repr=False)
-    seconds: float
-    concurrency: int
-
-    def percentile_ms(self, percent: float) -> float:
-        """Return the time within which *percent* of the calls were answered; 0.0 without calls."""
-        return percentile(sorted(self.samples_ms), percent)
-
-    @property
-    def late(self) -> list[tuple[int, int]]:
-        """How many answers took longer than each of ``MARKS_MS``, for those that any answer exceeded."""
-        counted = ((mark, above(self.samples_ms, mark)) for mark in MARKS_MS)
-        return [(mark, count) for mark, count in counted if count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +67,12 @@ class Cause:
         if self.mistake:
             return self.mistake.title
         path, _, what = _symptom(self.verdict).partition(" ")
-        return f"{path}: {what}" if what else f"seen in {self.verdict.id}"
+        if not what:
+            reason = self.verdict.reason
+            return reason if len(reason) <= _LONGEST_TITLE else f"{reason[:_LONGEST_TITLE]}…"
+        if what in _MONEY:
+            return f"after {path.replace('/player-balance', 'these calls')} there is {what} money"
+        return f"{path} is refused with {what}" if what.isupper() else f"{path} {what}"
 
     @property
     def means(self) -> str:
@@ -129,13 +99,12 @@ class Report:
         url: The wallet's address; "" for one in this process.
         verdicts: Of all scenarios, in the order of their ids; skipped ones too.
         causes: What is wrong, what costs most first; a mistake that shows in several scenarios is one cause.
-        latency: Of the load phase; None if there was none.
+        load_ms: How long each answer of the load phase took.
         moved: What the run left of the players' balances.
         began_millis: When it began, in Unix milliseconds.
         seconds: How long it took.
         calls: How many requests were sent.
         run_id: What all ids of this run begin with.
-        stages_seconds: How long each stage took, by its name.
         version: Of this package.
         profile: What was assumed of the wallet, by setting, where it is not the usual.
     """
@@ -143,14 +112,13 @@ class Report:
     url: str
     verdicts: tuple[Verdict, ...]
     causes: tuple[Cause, ...]
-    latency: Latency | None
     moved: tuple[Moved, ...]
     began_millis: int
     seconds: float
     calls: int
     run_id: str
     version: str
-    stages_seconds: Mapping[str, float] = field(default_factory=dict)
+    load_ms: tuple[float, ...] = field(default=(), repr=False)
     profile: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -202,10 +170,6 @@ class Report:
         """
         return {verdict.id: verdict for verdict in self.verdicts}[scenario_id]
 
-    def of_group(self, group: str) -> Iterator[Verdict]:
-        """Yield the verdicts of *group*, which is a letter, such as ``B``."""
-        return (verdict for verdict in self.verdicts if verdict.group == group)
-
 
 def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, ...]:
     """
@@ -216,12 +180,21 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
     """
     left = sorted((each for each in verdicts if each.outcome is Outcome.FAILED), key=_by_weight)
 
-    def shows_most(verdict: Verdict) -> tuple[bool, bool, int, int]:
+    slugs = {_slug(each, left) for each in left}
+
+    def shows_most(verdict: Verdict) -> tuple[bool, bool, bool, int, int]:
         slug = _slug(verdict, left)
+        follows = any(slug in _brought_by(other) for other in slugs)
         named = _named(verdict, slug, explains)
         by_name = len(left) if ALL in named else sum(each.id in named for each in left)
         # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
-        return slug != KnownCause.GONE, not verdict.exchanges, -by_name, -len(_explained(verdict, left, explains))
+        return (
+            slug != KnownCause.GONE,
+            follows,
+            not verdict.exchanges,
+            -by_name,
+            -len(_explained(verdict, left, explains)),
+        )
 
     causes: list[Cause] = []
     taken: set[str] = set()
@@ -243,7 +216,9 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
         if own := _slug(other, failed):
             # Only an answer is wrong there: each of another call is a mistake of its own.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
-            return (own == slug and is_alike) or own == _FOLLOWS.get(slug)
+            return (own == slug and is_alike) or own in _brought_by(slug)
+        if ALL in named and slug == KnownCause.LATE:
+            return _is_of_amounts(other)
         if ALL in named or other.id in named:
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
@@ -254,8 +229,20 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
     return tuple(each for each in failed if each is not verdict and not costs_more(each) and is_same(each))
 
 
+def _is_of_amounts(verdict: Verdict) -> bool:
+    """Return whether *verdict* may come of a balance that is behind: an amount is wrong, or funds seem to be."""
+    _, _, what = _symptom(verdict).partition(" ")
+    return what.startswith("too") or "INSUFFICIENT_BALANCE" in what or not what
+
+
 def _symptom(verdict: Verdict) -> str:
     return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
+
+
+def _brought_by(slug: str) -> tuple[str, ...]:
+    """Return the mistakes that follow from another: where the process has ended, nothing after it is answered."""
+    mistake = mistake_of(slug)
+    return mistake.brings if mistake else ()
 
 
 def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:

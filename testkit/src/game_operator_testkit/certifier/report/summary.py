@@ -10,7 +10,7 @@ from game_operator.text import money
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
 from game_operator_testkit.certifier.report.verdicts import GROUPS, Exchange, Outcome, Verdict, Weight
-from game_operator_testkit.provider.latency import MARKS_MS
+from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: Ids that are named in a sentence, and calls that are named where no single one is wrong.
 _IDS: Final = 12
@@ -106,7 +106,8 @@ class Summary:
         costs = Counter(cause.verdict.cost for cause in self.causes)
         counted = "1 mistake" if len(self.causes) == 1 else f"{len(self.causes)} mistakes"
         said = ", ".join(f"{count} {cost}" for cost, count in costs.items())
-        return f"{counted}: {said}. Fix the first one first, and run this again."
+        follows = "" if len(self.causes) == 1 else ": the others may follow from it"
+        return f"{counted}: {said}. Fix the first one first, and run this again{follows}."
 
     @cached_property
     def remarks(self) -> list[str]:
@@ -123,12 +124,13 @@ class Summary:
     @cached_property
     def load(self) -> str:
         """How long answers took in the load phase, in one sentence; "" without one."""
-        latency = self.report.latency
-        if latency is None or not latency.samples_ms:
+        ordered = sorted(self.report.load_ms)
+        if not ordered:
             return ""
-        percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
-        late = " and ".join(f"{count} over {mark} ms" for mark, count in latency.late) or f"none over {MARKS_MS[0]} ms"
-        return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
+        percentiles = ", ".join(f"p{percent} {percentile(ordered, percent):.0f} ms" for percent in _PERCENTS)
+        counted = [(above(ordered, mark), mark) for mark in MARKS_MS]
+        late = " and ".join(f"{count} over {mark} ms" for count, mark in counted if count)
+        return f"Load: {len(ordered):,} calls: {percentiles}; {late or f'none over {MARKS_MS[0]} ms'}."
 
     def meaning(self, cause: Cause) -> str:
         """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
@@ -144,7 +146,7 @@ class Summary:
         """The groups of scenarios, by their letters."""
         groups = []
         for letter in sorted({verdict.group for verdict in self.report.verdicts}):
-            verdicts = sorted(self.report.of_group(letter), key=_heaviest)
+            verdicts = sorted((each for each in self.report.verdicts if each.group == letter), key=_heaviest)
             counts = Counter("advice" if each.is_advice else each.outcome.value for each in verdicts)
             groups.append(Group(letter, GROUPS.get(letter, "").capitalize(), verdicts, counts))
         return groups

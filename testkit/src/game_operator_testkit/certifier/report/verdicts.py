@@ -15,7 +15,13 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    AMONG = "refused among others"
+    AMOUNT = "a bet is refused because of its amount"
+    AT_TIMES = "wrong now and then"
     BUSY = "refused beside other calls"
+    CHARSET = "a media type with a charset"
+    CHUNKS = "bodies in chunks"
+    PIECES = "only the first part of a body"
     BY_PATTERN = "a player whom nobody opened is found"
     COLLIDES = "keys that collide"
     CUT_SHORT = "an answer that ends early"
@@ -28,9 +34,14 @@ class KnownCause(StrEnum):
     FIELD_NAMES = "the profile's fields"
     FRAMEWORK = "answered by a framework"
     FLOAT = "a balance through a float"
+    NEEDS_TX_ID = "refused without a tx_id"
+    NO_FUNDS = "refused for funds that are there"
     NO_TX_ID = "a call without a tx_id is not known again"
+    NOT_DEBITED = "a bet that is not debited"
     NOT_KEPT = "a record is sometimes not kept"
     NOW_AND_THEN = "answers that are missing at times"
+    OFF = "a balance that is off"
+    OLD_TIME = "a balance of now with an old time"
     ONLY_SAID = "SUCCESS in place of a refusal"
     OPPOSITE = "money that moves the wrong way"
     NOT_ALL = "a bet of all the money is refused"
@@ -39,17 +50,20 @@ class KnownCause(StrEnum):
     LAGGING = "an old balance from player-balance"
     LAST_DIGITS = "the last digits of a large balance"
     LATE = "money that moves after the answer"
+    LEFT_OVER = "what one call leaves over"
     LOST_UPDATE = "a balance that was read too early"
     MIXED_UP = "calls that are mixed up"
     NARROW = "ids that do not fit"
     OWNERS_BALANCE = "the balance of another player"
     ODD_IDS = "refused because of the characters of an id"
+    OTHER_AMOUNT = "another amount than its own"
     OTHER_FIELD = "another field was paid"
     OVERDRAWN = "bets without money"
     PER_PLAYER = "tx_ids that count for a player"
     REDIRECT = "a redirect"
     REFUSED_AND_MOVED = "refused, and the money moved"
     REPEAT_REFUSED = "a repeat is refused"
+    KEPT_FORGERY = "the refusal of a forged call is stored"
     KEPT_CLOSED = "a kept connection that was closed"
     ROUNDED = "rounded balances"
     ROUNDED_AMOUNTS = "amounts that are rounded"
@@ -109,6 +123,7 @@ class Mistake:
     only_in_the_plainest: bool = False
     general_from: int = 1
     explains: tuple[str, ...] = ()
+    brings: tuple[str, ...] = ()
 
 
 def slug_of(cause: str) -> str:
@@ -125,7 +140,8 @@ def mistake_of(cause: str) -> Mistake | None:
 def _mistakes() -> Mapping[str, Mistake]:
     entries = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))
     return {
-        cause: Mistake(**entry | {"explains": tuple(entry.get("explains", ()))}) for cause, entry in entries.items()
+        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in ("explains", "brings")})
+        for cause, entry in entries.items()
     }
 
 

@@ -57,7 +57,7 @@ def b03(at: Stage) -> None:
     heard = at.again(bet.withdraw(), first, "the first withdraw again")
     if heard.reply != first.reply and time_of(heard) < time_of(second):
         told = "it has the current balance with an earlier time, so that an older balance counts as the newer one"
-        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+        at.note(told, Weight.CONTRACT_BROKEN, KnownCause.OLD_TIME, heard)
     rest = at.bet(wager_cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
         at.accepts(rest.withdraw(), "a withdraw of all the rest", may_limit=True)
@@ -105,7 +105,11 @@ def b05(at: Stage) -> None:
     if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "rollback"):
         # A rollback's tx_id is its withdraw's, whatever that is; so one that has none agrees.
         bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
-        at.accepts(lacking(at, bet.rollback(), "tx_id", "missing"), moves=bet.wager_cents)
+        heard = at.ask(lacking(at, bet.rollback(), "tx_id", "missing"))
+        if heard.code in (Code.BET_NOT_FOUND, Code.INVALID_REQUEST):
+            told = f"refused with {heard.code}; a rollback with its withdraw's was accepted"
+            raise Found(told, heard, cause=KnownCause.NEEDS_TX_ID)
+        at.check_moved(heard, at.player, bet.wager_cents)
     if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "deposit"):
         bet = at.placed()
         at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
@@ -353,7 +357,11 @@ def b16(at: Stage) -> None:
     jackpot = _without_tx_id(at, at.claim(3 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id), "a jackpot on an open bet")
     deposit = _without_tx_id(at, bet.deposit(2 * bet.wager_cents), "the bet's own deposit")
     at.placed(bet)
-    first = at.accepts(jackpot, moves=3 * at.unit_cents)
+    first = at.ask(jackpot)
+    if first.code == Code.INVALID_REQUEST and at.send(at.request(at.jackpots()[0], "one with a tx_id")).succeeded:
+        told = f"refused with {first.code}; one with a tx_id is accepted"
+        raise Found(told, first, cause=KnownCause.NEEDS_TX_ID)
+    at.check_moved(first, at.player, 3 * at.unit_cents)
     if at.writer.name("tx_id", "deposit"):
         if not at.observed.is_slow:
             _check_known_without_tx_id(at, jackpot, 3 * at.unit_cents, is_claim=True)

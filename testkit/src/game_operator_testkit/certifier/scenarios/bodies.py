@@ -20,6 +20,8 @@ from game_operator_testkit.provider.requests import Request
 Body: TypeAlias = dict[str, Any]
 
 
+#: So many bytes a usual body has at least.
+_SHORT_BYTES: Final = 200
 #: In place of a value: the field is not there.
 MISSING: Final = object()
 
@@ -85,6 +87,18 @@ def of_bytes(at: Stage, length: int) -> Request:
     padded = at.writer.body(check) | {"padding": ""}
     padded["padding"] = "x" * (length - len(encode_json(padded)))
     return replace(at.request(check, f"a balance check of {length:,} bytes"), body=encode_json(padded))
+
+
+def longest_read(at: Stage, length: int) -> int:
+    """Return the bytes of the longest balance check that is accepted, where one of *length* bytes is refused."""
+    fits, refused = _SHORT_BYTES, length
+    while refused - fits > 1:
+        middle = (fits + refused) // 2
+        if at.send(of_bytes(at, middle)).succeeded:
+            fits = middle
+        else:
+            refused = middle
+    return fits
 
 
 def deep(at: Stage, levels: int) -> Request:

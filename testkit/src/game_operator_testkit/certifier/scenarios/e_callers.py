@@ -41,7 +41,7 @@ def e01(at: Stage) -> None:
         for path in BATCH_PATHS:
             unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
             pays_nothing(at, replace(unsigned, seal=UNSIGNED))
-    at.accepts(won, "a deposit with one")
+    _is_not_kept(at, at.request(won, "the deposit of this bet, signed"), bet.wager_cents)
     # Nor does a balance check return a balance without a signature; no money is lost by it.
     heard = at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
     if heard.succeeded:
@@ -51,6 +51,16 @@ def e01(at: Stage) -> None:
         at.check_reply(heard, status=at.profile.unauthenticated_status)
         at.check_code(heard, Code.INVALID_SIGNATURE, final_code_is_advice=True)
         _check_silent(at, heard)
+
+
+def _is_not_kept(at: Stage, genuine: Request, moves: int) -> None:
+    """Hold that *genuine* is accepted, although a forged call named the same bet before."""
+    heard = at.ask(genuine)
+    other = at.same_content(heard) if heard.code == Code.INVALID_SIGNATURE else None
+    if other is not None and other.succeeded:
+        told = f"refused with {heard.code}; the same with other ids, of which no forged call came, is accepted"
+        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.KEPT_FORGERY)
+    at.check_moved(heard, at.player, moves)
 
 
 def e02(at: Stage) -> None:
@@ -222,7 +232,10 @@ def _all_rejected(
 def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> None:
     """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
     status, code = at.profile.unauthenticated_status, Code.INVALID_SIGNATURE
-    _check_silent(at, at.refuses(request, "", code, final_code_is_advice=not is_final_lost, status=status))
+    heard = at.refuses(request, "", code, final_code_is_advice=not is_final_lost, status=status)
+    _check_silent(at, heard)
+    if not at.observed.is_slow:
+        at.check_balances(at.player, after=heard)
 
 
 def _check_silent(at: Stage, heard: Carried) -> None:

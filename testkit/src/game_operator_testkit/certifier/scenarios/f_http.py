@@ -7,7 +7,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import deep, of_bytes
+from game_operator_testkit.certifier.scenarios.bodies import deep, longest_read, of_bytes
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
@@ -57,7 +57,14 @@ def f10(at: Stage) -> None:
     for request, accepted in odd:
         heard = at.send(request)
         is_odd = accepted is not None and heard.succeeded is not accepted
-        if is_odd or not heard.status or heard.status >= 500:
+        if request.manner is Manner.SLOW and not heard.succeeded:
+            told = f"{_said(heard)} instead of SUCCESS; {_WHOLE}"
+            raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.PIECES)
+        if request.manner is Manner.CHUNKED and not heard.succeeded:
+            at.note(f"{_said(heard)}; expected was SUCCESS", Weight.ADVICE, KnownCause.CHUNKS, heard)
+        elif request.headers == (_WITH_CHARSET,) and not heard.succeeded:
+            at.note(f"{_said(heard)}; expected was SUCCESS", Weight.ADVICE, KnownCause.CHARSET, heard)
+        elif is_odd or not heard.status or heard.status >= 500:
             at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
     check = replace(check, title="a balance check meanwhile")
     _split_characters(at)
@@ -96,14 +103,18 @@ def _hold_refunded(at: Stage, bet: BetCalls) -> None:
 def _refused_in_pieces(at: Stage, bet: BetCalls, heard: Carried) -> Found:
     """Return what is wrong: the pieces, or the length of the body or of the id, however it comes."""
     told, cause, length = f"refused with {heard.code} instead of SUCCESS", "", len(heard.request.body)
-    if not at.send(of_bytes(at, length)).succeeded:
-        told, cause = f"{told}; so is any body of its {length:,} bytes", KnownCause.SHORT_BODIES
+    weight, whole = Weight.CONTRACT_BROKEN, of_bytes(at, length)
+    if not at.send(whole).succeeded:
+        told = f"{told}; so is any body of more than {longest_read(at, length):,} bytes"
+        cause = KnownCause.SHORT_BODIES
     elif at.send(at.request(bet.withdraw(), "the same withdraw in one piece")).succeeded:
         told = f"{told}; {_WHOLE}"
+        if not at.send(replace(whole, manner=Manner.SLOW)).succeeded:
+            told, cause, weight = f"{told}, as is one of ASCII alone", KnownCause.PIECES, Weight.MONEY_LOST
     else:
         told = f"{told}; so is the same in one piece, with its id of {len(bet.bet_id)} characters"
         cause = at.cause_of_refusal(heard)
-    return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
+    return Found(told, heard, weight=weight, cause=cause)
 
 
 def _said(heard: Carried) -> str:

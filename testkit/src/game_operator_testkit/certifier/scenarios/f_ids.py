@@ -44,6 +44,8 @@ _CLEANED: Final = {
     "a backslash": ("r\\7", "r7"),
     "a letter written as %41": ("r%41", "rA"),
     "a plus for a space": ("r+7", "r 7"),
+    "an underscore, which is any letter to LIKE": ("rx7", "r_7"),
+    "a percent sign, which is any text to LIKE": ("ry7", "r%7"),
 }
 #: Names that mean something to a language. They are rolled back, so that a later run knows them again. Those that an
 #: object inherits and those that it does not take turns, so that both are among the first few.
@@ -56,10 +58,7 @@ _FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\
 
 def f07(at: Stage) -> None:
     """Ids that look alike are different bets, odd and long ones come back as they are; too long ones should not."""
-    for what, (one, another) in _ALIKE.items():
-        start = at.fresh("bet") + "-"
-        title = f"a withdraw whose id differs in {what} from the next one's"
-        _two_bets(at, start + one, start + another, title, Weight.CONTRACT_BROKEN)
+    _all_are_two(at, _ALIKE, Weight.CONTRACT_BROKEN)
     _round_trip(at, at.bet(bet_id=f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
     _check_width(at)
     for length in (LONGEST_ID + 1, 10_000):
@@ -68,11 +67,27 @@ def f07(at: Stage) -> None:
         better_refused(at, request, moves=-at.unit_cents)
 
 
-def _two_bets(at: Stage, one: str, another: str, title: str, weight: Weight | None = None) -> None:
+def _all_are_two(at: Stage, pairs: Mapping[str, tuple[str, str]], weight: Weight | None = None) -> None:
+    """Hold that each pair of ids is two bets; what is found names all pairs that are not."""
+    found: dict[str, Found] = {}
+    for what, (one, another) in pairs.items():
+        start = at.fresh("bet") + "-"
+        try:
+            _two_bets(at, start + one, start + another, what, weight)
+        except Found as each:
+            found[what] = each
+            at.player.due_cents = at.balance_of(at.player)
+    for first in found.values():
+        if len(found) < len(pairs):
+            first.reason += f". Of {len(pairs)} such pairs, it fails where ids differ in {' and in '.join(found)}"
+        raise first
+
+
+def _two_bets(at: Stage, one: str, another: str, what: str, weight: Weight | None = None) -> None:
     """Hold that bets with these ids are two bets: each is debited, and each is paid."""
     first, second = at.bet(bet_id=one), at.bet(bet_id=another)
-    _placed(at, first, title, weight)
-    at.accepts(second.withdraw(), "the next withdraw, of another bet")
+    _placed(at, first, f"a withdraw whose id differs in {what} from the next one's", weight)
+    at.accepts(second.withdraw(), f"the next withdraw, of another bet, whose id differs in {what}")
     for bet, which in ((second, "second"), (first, "first")):
         at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
 
@@ -84,6 +99,8 @@ def _check_width(at: Stage) -> None:
         bet = at.bet(bet_id=start.ljust(width - 1, "x") + "a")
         heard = at.send(at.request(bet.withdraw(), f"a withdraw whose id has {width} characters"))
         at.check_unlimited(heard, asked=True)
+        if heard.reply is None and at.send(heard.request).reply is not None:
+            at.check_reply(heard)  # Its length is not the reason.
         if not heard.succeeded:
             raise _taken_for_another(heard) if fits and heard.code in _KNOWN_CODES else _too_narrow(at, heard, width)
         at.check_moved(heard, at.player, -bet.wager_cents)
@@ -111,6 +128,10 @@ def _taken_for_another(heard: Carried) -> Found:
 
 def _too_narrow(at: Stage, heard: Carried, width: int) -> Found:
     """Return what is wrong where an id of *width* characters does not fit, with the longest one that does."""
+    moved_cents = at.balance_of(at.player) - at.player.due_cents
+    if heard.code == Code.SYSTEM_ERROR and moved_cents:
+        told = f"refused with {heard.code}, and the balance moved by {moved_cents / 100:+.2f}"
+        return Found(told, heard, weight=Weight.MONEY_DOUBLED, cause=KnownCause.HALF_DONE)
     fits = 0
     for shorter in (each for each in _WIDTHS if each < width):
         bet = at.bet(bet_id=f"{at.fresh('b')}-".ljust(shorter, "x"), tx_id=at.fresh("tx"))
@@ -133,9 +154,7 @@ def f08(at: Stage) -> None:
     """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
     for what, word in _SHARP.items():
         _round_trip(at, at.bet(bet_id=f"{at.fresh('bet')}-{word}"), f"with {what} in its id", Weight.MONEY_LOST)
-    for what, (one, another) in _CLEANED.items():
-        start = at.fresh("bet") + "-"
-        _two_bets(at, start + one, start + another, f"a withdraw whose id differs in {what} from the next one's")
+    _all_are_two(at, _CLEANED)
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
