@@ -19,6 +19,8 @@ _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
 #: How else a signature may be written: what a wallet that refuses ours may expect.
 _OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
+#: And in which header it may look for one.
+_OTHER_HEADERS: Final = ("x-signature", "x-webhook-signature", "x-hub-signature-256", "x-request-signature")
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
@@ -44,6 +46,7 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         heard = _balance(run, player_id)
         if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
             _check_alphabet(run, player_id)
+            _check_header(run, player_id)
         run.known[player_id] = _checked_cents(heard, player_id, url)
     if not with_second or run.supplies.second_url is None:
         return
@@ -68,6 +71,19 @@ def _check_alphabet(run: Run, player_id: str) -> None:
                 "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in URL-safe Base64 "
                 f"without padding (assumed, decision 0011): in {form} Base64 it is accepted. Let the wallet decode "
                 "both alphabets, with and without = at the end."
+            )
+
+
+def _check_header(run: Run, player_id: str) -> None:
+    """Hold that the wallet, which refused our signature, refuses it in another header too."""
+    for header in _OTHER_HEADERS:
+        heard = run.balance_of(player_id, seal=Seal(header=header))
+        if heard.reply is not None and heard.code != WebhookErrorCode.INVALID_SIGNATURE:
+            raise ConfigurationError(
+                "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in the header "
+                f"{run.profile.signature_header} (assumed, decision 0011): in {header} it is accepted. If your "
+                f'provider sends that one, pass a profile with signature_header = "{header}". Otherwise let the wallet '
+                f"look for {run.profile.signature_header}."
             )
 
 

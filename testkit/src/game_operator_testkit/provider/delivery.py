@@ -15,6 +15,7 @@ from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
@@ -124,6 +125,7 @@ class Carried:
         place: Which exchange of a record it is, counted from 0.
         sent_again: Whether it was sent twice, because the wallet closed the first connection, a kept one, before one
             byte of an answer.
+        closed: What is known of that first connection.
     """
 
     request: Request
@@ -137,6 +139,7 @@ class Carried:
     unreachable: bool = False
     place: int = 0
     sent_again: bool = False
+    closed: ClosedUnansweredError | None = field(default=None, repr=False, compare=False)
 
     @property
     def status(self) -> int:

@@ -113,12 +113,13 @@ class HttpCarrier:
         """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
         problem, timed_out, unreachable, attempts = "", False, False, 1
+        closed: list[ClosedUnansweredError] = []
         headers = self._keys.headers(request, self._header)
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
         try:
             every = (*headers, *self._headers)
             rough = _is_rough(request)
-            answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
+            answer = await (self._roughly(request, every) if rough else self._patiently(request, every, closed))
             problem, attempts = (answer.defect, answer.attempts) if answer else (_NOT_AWAITED[request.manner], 1)
         except TransportError as failed:
             problem, timed_out, attempts = failed.reason, failed.timed_out, failed.attempts
@@ -142,6 +143,7 @@ class HttpCarrier:
             timed_out,
             unreachable,
             sent_again=attempts > 1,
+            closed=closed[-1] if closed else None,
         )
 
     async def carry_post(self, post: Post) -> Carried:
@@ -178,25 +180,28 @@ class HttpCarrier:
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests))
 
-    async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
+    async def _patiently(
+        self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]
+    ) -> HttpReply:
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                return await self._posted(request, headers)
+                return await self._posted(request, headers, closed)
             except RequestNotSentError:
                 if time.monotonic() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    async def _posted(self, request: Request, headers: HeaderPairs) -> HttpReply:
+    async def _posted(self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]) -> HttpReply:
         url = self._urls[request.at]
         step = webhook_step(request.path, request.body, _beside_type(headers), self._timeout)
         began = time.monotonic()
         try:
             result = await self._wires[url].send(step)
-        except ClosedUnansweredError:
+        except ClosedUnansweredError as error:
             # Once more, on a new connection, within what is left of the time.
+            closed.append(error)
             left = max(self._timeout - (time.monotonic() - began), 0.0)
             step = replace(step, attempt=2, fresh=True, timeout_seconds=left)
             result = await self._wires[url].send(step)
