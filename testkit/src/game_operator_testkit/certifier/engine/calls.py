@@ -32,7 +32,7 @@ PAYS: Final = 20
 #: calls would else hardly ever pass.
 _MOST_AGAIN: Final = 3
 #: A connection is in use that had an answer so short a time ago. After so many numbers of answers there is no limit.
-_IN_USE_MS: Final = 20.0
+_IN_USE_MS: Final = 500.0
 _MANY_NUMBERS: Final = 4
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
@@ -43,7 +43,7 @@ _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 #: What nobody needs to read, as JSON that is no text.
 _ODD_NAMES: Final = (("game", "7"), ("game", "{}"), ("instance_id", "7"))
 #: What may be absent (docs/decisions/0010).
-_NOT_NEEDED: Final = ("game", "instance_id", "round_id", "wager_cents", "won_cents")
+_NOT_NEEDED: Final = ("game", "round_id", "wager_cents", "won_cents")
 #: But by its round a rollback differs from its withdraw.
 _IS_NEEDED: Final = ("rollback", "round_id")
 
@@ -208,7 +208,8 @@ def _absent_fields(at: Stage) -> None:
             name = at.writer.name(canonical, call.operation)
             may_lack = getattr(call, canonical, None) is not None and (call.operation, canonical) != _IS_NEEDED
             if may_lack and name not in ("", at.writer.name("amount_cents", call.operation)):
-                less = at.request(replace(call, **{canonical: None}), f"a {call.operation} without its {name}")
+                absent: dict[str, Any] = {canonical: None}  # Any: fields of a call.
+                less = at.request(replace(call, **absent), f"a {call.operation} without its {name}")
                 if better_meant(at, less, moves=moved_by(call)).succeeded:
                     continue
             at.accepts(call, f"the {call.operation} as it must be")
