@@ -187,21 +187,20 @@ def a08(at: Stage) -> None:
     at.accepts(cancelled.rollback(), "the first player's rollback")
     at.accepts(lost.deposit(0), "the other's loss")
     before = {at.player.due_cents, at.other.due_cents}
-    _check_at_once(at, before)
+    _check_at_once(at, (at.player, at.other), before)
+    if at.observed.is_slow:
+        return
     # Each connection, and so each worker, has answered balance checks by now.
     last = at.placed()
-    _check_at_once(at, before)
+    for players in ((at.player, at.other), (at.other, at.player)):
+        _check_at_once(at, players, before)
     at.accepts(last.rollback(), "its rollback")
 
 
-def _check_at_once(at: Stage, before: Collection[int]) -> None:
+def _check_at_once(at: Stage, each: Sequence[Player], before: Collection[int]) -> None:
     """Hold that of balance checks of both players at once each returns the balance of its own player, of now."""
     at.check_balances()
-    for players in ((at.player, at.other), (at.other, at.player)):
-        _check_each(at, players * _CHECKS_OF_EACH, before)
-
-
-def _check_each(at: Stage, players: Sequence[Player], before: Collection[int]) -> None:
+    players = (*each,) * _CHECKS_OF_EACH
     requests = [at.balance_request(f"a balance check of {player.id} beside others", player) for player in players]
     for player, heard in zip(players, at.answered(requests), strict=True):
         told = heard.balance_cents

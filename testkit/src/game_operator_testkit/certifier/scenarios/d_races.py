@@ -338,12 +338,15 @@ def d08(at: Stage) -> None:
         heard = at.answered(requests)
         for number in range(_PAIRS_AT_ONCE):
             _check_net_zero(at, *_turned(number, heard[2 * number : 2 * number + 2]))
-        at.check_balances(at.player)
         _refunded_once(at, bets)
+    at.check_balances(at.player)
 
 
 def _refunded_once(at: Stage, bets: Sequence[BetCalls]) -> None:
     """Hold that rollbacks of equal *bets* give nothing back when they come again, all at once."""
+    if at.observed.is_slow:
+        return
+    at.check_balances(at.player)
     heard = at.answered([at.request(bet.rollback(), "one of many rollbacks, sent again") for bet in bets])
     twice, rest = divmod(at.balance_of(at.player) - at.player.due_cents, bets[0].wager_cents)
     if rest or not 0 < 2 * twice <= len(bets):
