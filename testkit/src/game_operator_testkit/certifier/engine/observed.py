@@ -160,15 +160,19 @@ class Observed:
         """Whether player-balance was seen to return an old balance, so that movements say what is right."""
         return self.is_blind or self.lags_seconds > 0
 
-    def twin_of(self, heard: Carried) -> str:
+    def twin_of(self, heard: Carried, *, elsewhere: bool = False) -> str:
         """
         Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
+
+        *elsewhere* asks for one of another path: two refusals of a kind may be alike where a wallet's time stands still.
 
         A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So
         only an answer that is older than the call counts, and whose timestamp is.
         """
         known = self._replies.get(heard.body)
         if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):
+            return ""
+        if elsewhere and known.request.path == heard.request.path:
             return ""
         stamped_millis = 0 if heard.reply is None else heard.reply.timestamp or 0
         is_older = heard.began_millis - max(known.began_millis, stamped_millis) > _APART_MILLIS

@@ -318,7 +318,7 @@ class Stage(Balances):
             self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if twin := self.observed.twin_of(heard):
+            if twin := self.observed.twin_of(heard, elsewhere=True):
                 told, cause = f"{told}; the answer is that to {twin}, byte for byte", KnownCause.SAME_REPLY
             if cause == KnownCause.NO_FUNDS and heard.balance_cents is not None:
                 told += f"; its own answer shows {units(heard.balance_cents)}"
@@ -534,7 +534,8 @@ class Stage(Balances):
         if not is_scaled and not is_old and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE
-        if twin := self.observed.twin_of(heard):
+        # A balance from before the movement may have the time of before, too.
+        if not is_old and (twin := self.observed.twin_of(heard)):
             reason += f"; the answer is that to {twin}, byte for byte"
             cause = KnownCause.SAME_REPLY
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
@@ -573,8 +574,6 @@ class Stage(Balances):
         weight = None if moved else Weight.MONEY_LOST
         if not moved and code in _OF_AN_ENDED_BET:
             cause = cause or KnownCause.ONLY_SAID
-        if twin := self.observed.twin_of(heard):
-            what, cause = f"{what}; the answer is that to {twin}, byte for byte", KnownCause.SAME_REPLY
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 
