@@ -164,7 +164,7 @@ class Observed:
         """
         Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
 
-        *elsewhere* asks for one of another path: two refusals of a kind may be alike where a wallet's time stands still.
+        *elsewhere* asks for one of another path: refusals of a kind are alike where a wallet's time stands still.
 
         A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So
         only an answer that is older than the call counts, and whose timestamp is.
