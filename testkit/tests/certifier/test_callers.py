@@ -169,6 +169,27 @@ def test_a_wallet_that_reads_another_base64_alone_is_told_so(pattern: str, form:
         certified(Wallet)
 
 
+class LooksElsewhere(PlainWallet):
+    """Looks for the signature in another header."""
+
+    header = "x-signature"
+
+    def _signature(self, headers: list[tuple[str, str]]) -> str | None:
+        return next((value for name, value in headers if name.lower() == self.header), None)
+
+
+def test_a_wallet_that_looks_for_another_header_is_told_so() -> None:
+    """With the field of the profile; one that nobody sends is refused as a wrong key is."""
+    with pytest.raises(ConfigurationError, match=r'in x-signature it is accepted. .* signature_header = "x-signature"'):
+        certified(LooksElsewhere)
+
+    class Wallet(LooksElsewhere):
+        header = "x-nobody-sends-it"
+
+    with pytest.raises(ConfigurationError, match="The wallet says that our signature is wrong"):
+        certified(Wallet)
+
+
 class RefusesWithABalance(PlainWallet):
     """Tells the player's balance to whoever asks without a signature."""
 

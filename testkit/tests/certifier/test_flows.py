@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from time import monotonic
 from typing import Any
 
 import pytest
-from wallet_by_hand import SUCCESS, Case, PlainWallet
+from wallet_by_hand import SUCCESS, Call, Case, InvalidRequestError, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight, certify_in_process
@@ -354,3 +355,38 @@ def test_a_reply_that_cannot_be_read_says_why(kind: type[PlainWallet], told: str
     assert first.title == "answers that are not valid replies"
     assert told in first.verdict.reason
     assert "Check the address" not in first.verdict.reason
+
+
+class NeedsTheGame(PlainWallet):
+    """Refuses a withdraw that names no game."""
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        if operation == "withdraw" and isinstance(document, dict) and "game" not in document:
+            raise InvalidRequestError
+        return super()._read(operation, document, body)
+
+
+class RefusesInSeconds(PlainWallet):
+    """Writes the time of a refusal in seconds."""
+
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        reply = super()._reply(case, outcome)
+        is_refusal = outcome != SUCCESS and reply.at_millis is not None
+        return replace(reply, at_millis=(reply.at_millis or 0) // 1_000) if is_refusal else reply
+
+
+@pytest.mark.parametrize(
+    ("kind", "scenario", "told"),
+    [
+        pytest.param(NeedsTheGame, "F11", "a withdraw without its game: refused with INVALID_REQUEST", id="no game"),
+        pytest.param(RefusesInSeconds, "A06", "is not the current Unix time in milliseconds", id="seconds"),
+        pytest.param(PlainWallet, "F11", None, id="F11, sound"),
+        pytest.param(PlainWallet, "A06", None, id="A06, sound"),
+    ],
+)
+def test_what_moves_no_money_and_is_advice(kind: type[PlainWallet], scenario: str, told: str | None) -> None:
+    """A field that is not needed is wanted; the time of a refusal is no time (docs/decisions/0010, 0012)."""
+    report = certified(kind, only=["A02", scenario])
+    assert report.passed
+    assert [each.id for each in report.advice] == ([] if told is None else [scenario])
+    assert all(str(told) in each.reason for each in report.advice)

@@ -1,11 +1,13 @@
 """Causes that only the wire shows: each is named on the first screen, and no money is called lost (spec §2.1, §4.1)."""
 
 import gzip
+import itertools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
+from wallet_by_hand import PlainWallet
 
 from game_operator_testkit.certifier import Cause, Outcome, Report, Weight
 from testkit.tests.certifier.harness import opened
@@ -70,33 +72,75 @@ def test_what_an_answer_is_in_place_of_a_reply(answer: bytes, title: str, told: 
     assert told in cause.verdict.reason
 
 
-def test_a_connection_that_is_closed_when_it_is_used_again() -> None:
-    """The first call of each connection is answered, and the second is not."""
-    wallet = opened()
-    answered = answering(wallet)
+def _closing(wallet: PlainWallet, numbers: Iterable[int]) -> Script:
+    """Return a script that answers as *wallet* does, and closes each connection unanswered after one of *numbers*."""
+    answered, left = answering(wallet), iter(numbers)
 
     def script(connection: Connection) -> None:
-        send = connection.send
+        send, most = connection.send, itertools.count(1)
+        last = next(left, 0)
 
         def sent(data: bytes) -> bool:
-            send(data)
+            is_sent = send(data)
+            if next(most) != last:
+                return is_sent
             connection.read_request()
             connection.close()
             return False
 
-        connection.send = sent  # type: ignore[method-assign]  # To close at the second request.
+        connection.send = sent  # type: ignore[method-assign]  # To close at the next request.
+        answered(connection)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("numbers", "weight", "told"),
+    [
+        pytest.param([1] * 10_000, Weight.ADVICE, "number 1, was", id="each after its first answer"),
+        pytest.param(
+            range(5, 500), Weight.CONTRACT_BROKEN, "others were closed so after 5, ", id="after different numbers"
+        ),
+    ],
+)
+def test_connections_that_are_closed_while_they_are_in_use(numbers: Iterable[int], weight: Weight, told: str) -> None:
+    """Each call is sent again on a new connection, where it is answered; a limit of calls is advice."""
+    wallet = opened()
+    with HostileServer(_closing(wallet, numbers)) as server:
+        report = certified_at(server.base_url, only=["A"])
+    cause = next(each for each in report.causes if each.title == "connections in use are closed without an answer")
+    assert (cause.verdict.weight, cause.others) == (weight, ())
+    assert report.passed is (weight is Weight.ADVICE)
+    assert any(told in each.reason for each in cause.verdict.notes)
+    assert '"Connection: close"' in cause.fix
+    wallet.close()
+
+
+def test_what_another_method_leaves_on_its_connection() -> None:
+    """A wallet that refuses GET before it reads the body reads that body as the next call."""
+    wallet = opened()
+    answered = answering(wallet)
+
+    def script(connection: Connection) -> None:
+        read = connection.read_request
+
+        def reading() -> bytes:
+            request = read()
+            if not request.startswith((b"GET", b"PUT")):
+                return request
+            connection.send(response_bytes(405, b"{}"))
+            connection.read_request()
+            connection.send(response_bytes(400, b"{}"))
+            return b""
+
+        connection.read_request = reading  # type: ignore[method-assign]  # To refuse before the body.
         answered(connection)
 
     with HostileServer(script) as server:
-        report = certified_at(server.base_url, only=["A"])
-    # Each call is sent again on a new connection, where it is answered.
-    assert {each.id: each.reason for each in report.failures} == {}
-    assert report.passed
-    assert len(server.connections) > 10
-    # That is advice, once.
-    (cause,) = (each for each in report.causes if each.title == "kept connections are closed without an answer")
-    assert (cause.verdict.weight, cause.others) == (Weight.ADVICE, ())
-    assert "--keep-alive" in cause.fix
+        report = certified_at(server.base_url, only=["A02", "F10"])
+    first = first_of(report)
+    assert (first.title, first.verdict.id) == ("what is left of one call spoils the next one on its connection", "F10")
+    assert "by GET, and after it by POST, on its connection: HTTP 400" in first.verdict.reason
     wallet.close()
 
 

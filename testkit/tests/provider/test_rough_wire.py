@@ -100,6 +100,31 @@ def test_a_slow_call_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(pieces) == 4
 
 
+@pytest.mark.parametrize("closes", [False, True], ids=["kept", "closed"])
+def test_a_call_that_is_followed_by_another(*, closes: bool) -> None:
+    """The second answer counts, of a POST on the same connection; if it is closed by then, the first one."""
+
+    def script(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(response_bytes(405, b"{}"))
+        if closes:
+            connection.close()
+            return
+        connection.read_request()
+        connection.send(OK)
+
+    with HostileServer(script) as server:
+        url = f"{server.base_url}/withdraw"
+        answered = asyncio.run(
+            post_roughly(url, Request("", "/withdraw", BODY, manner=Manner.FOLLOWED, method="GET"), HEADERS, 10.0)
+        )
+    assert answered is not None
+    assert (answered.status, answered.reused) == ((405, False) if closes else (200, True))
+    requests = [b"GET /withdraw HTTP/1.1", *([] if closes else [b"POST /withdraw HTTP/1.1"])]
+    assert [each.partition(b"\r\n")[0] for each in server.requests] == requests
+    assert len(server.connections) == 1
+
+
 def forever(data: bytes, first: bytes = b"") -> Script:
     """Return a script that reads a request and sends *data* until the other side has had enough."""
 

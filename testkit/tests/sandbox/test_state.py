@@ -14,6 +14,7 @@ from game_operator.protocol.http import HttpReply
 from game_operator_testkit.provider import keys as service_keys
 from game_operator_testkit.provider.delivery import Carried, Post, answer_in
 from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.keys import new_key
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedRound
@@ -147,7 +148,16 @@ class Seen(NamedTuple):
 def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_again: bool = False) -> "Seen":
     answer = None if status is None else HttpReply(status, {"a": "b"}, b"{}")
     headers = ((b"signature", b"x"),)
-    over = Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw", sent_again=sent_again)
+    over = Carried(
+        post.request,
+        headers,
+        answer,
+        problem,
+        0.25,
+        7,
+        "http://w/withdraw",
+        closed=ClosedUnansweredError(1, 0.0) if sent_again else None,
+    )
     return Seen(post, over)
 
 

@@ -16,6 +16,7 @@ from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
@@ -123,8 +124,8 @@ class Carried:
         timed_out: Whether no answer came in time.
         unreachable: Whether nobody could be reached: nothing was sent.
         place: Which exchange of a record it is, counted from 0.
-        sent_again: Whether it was sent twice, because the wallet closed the first connection, a kept one, before one
-            byte of an answer.
+        closed: What is known of a kept connection that the wallet closed before one byte of an answer; the request was
+            then sent again, on a new one.
     """
 
     request: Request
@@ -137,7 +138,12 @@ class Carried:
     timed_out: bool = False
     unreachable: bool = False
     place: int = 0
-    sent_again: bool = False
+    closed: ClosedUnansweredError | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def sent_again(self) -> bool:
+        """Whether it was sent twice."""
+        return self.closed is not None
 
     @property
     def status(self) -> int:
@@ -185,10 +191,28 @@ class Begun:
     began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
 
-    def carried(self, answer: HttpReply | None, problem: str, **how: bool) -> Carried:
-        """Return what came of it just now; *how* are fields of ``Carried``."""
-        elapsed_seconds = time.perf_counter() - self.began
-        return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis, self.url, **how)
+    def carried(
+        self,
+        answer: HttpReply | None,
+        problem: str,
+        *,
+        timed_out: bool = False,
+        unreachable: bool = False,
+        closed: ClosedUnansweredError | None = None,
+    ) -> Carried:
+        """Return what came of it just now."""
+        return Carried(
+            self.request,
+            self.headers,
+            answer,
+            problem,
+            time.perf_counter() - self.began,
+            self.began_millis,
+            self.url,
+            timed_out,
+            unreachable,
+            closed=closed,
+        )
 
 
 def delivered(carried: Carried) -> Delivery:

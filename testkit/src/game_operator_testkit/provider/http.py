@@ -112,15 +112,16 @@ class HttpCarrier:
     async def carry_one(self, request: Request) -> Carried:
         """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
-        problem, timed_out, unreachable, attempts = "", False, False, 1
+        problem, timed_out, unreachable = "", False, False
+        closed: list[ClosedUnansweredError] = []
         begun = self._begun(request)
         try:
             every = (*begun.headers, *self._headers)
             rough = _is_rough(request)
-            answer = await (self._roughly(begun, every) if rough else self._patiently(request, every))
-            problem, attempts = (answer.defect, answer.attempts) if answer else (_NOT_AWAITED[request.manner], 1)
+            answer = await (self._roughly(begun, every) if rough else self._patiently(request, every, closed))
+            problem = answer.defect if answer else _NOT_AWAITED[request.manner]
         except TransportError as failed:
-            problem, timed_out, attempts = failed.reason, failed.timed_out, failed.attempts
+            problem, timed_out = failed.reason, failed.timed_out
             unreachable = isinstance(failed, RequestNotSentError)
         except TimeoutError:
             problem, timed_out = f"no answer within {self._timeout:g} s", True
@@ -129,7 +130,8 @@ class HttpCarrier:
         if answer is not None and self._secrets:
             answer = redacted(answer, self._without_values)
         problem = self._without_values(problem.encode()).decode()
-        return begun.carried(answer, problem, timed_out=timed_out, unreachable=unreachable, sent_again=attempts > 1)
+        last = closed[-1] if closed else None
+        return begun.carried(answer, problem, timed_out=timed_out, unreachable=unreachable, closed=last)
 
     async def carry_post(self, post: Post) -> Carried:
         """
@@ -165,25 +167,28 @@ class HttpCarrier:
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests))
 
-    async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
+    async def _patiently(
+        self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]
+    ) -> HttpReply:
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                return await self._posted(request, headers)
+                return await self._posted(request, headers, closed)
             except RequestNotSentError:
                 if time.monotonic() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    async def _posted(self, request: Request, headers: HeaderPairs) -> HttpReply:
+    async def _posted(self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]) -> HttpReply:
         url = self._urls[request.at]
         step = webhook_step(request.path, request.body, headers, self._timeout)
         began = time.monotonic()
         try:
             result = await self._wires[url].send(step)
-        except ClosedUnansweredError:
+        except ClosedUnansweredError as error:
             # Once more, on a new connection, within what is left of the time.
+            closed.append(error)
             left = max(self._timeout - (time.monotonic() - began), 0.0)
             step = replace(step, attempt=2, fresh=True, timeout_seconds=left)
             result = await self._wires[url].send(step)

@@ -6,19 +6,30 @@ The wallet may have closed it while the call was on its way, so the call is sent
 """
 
 import ssl
+import time
 from typing import Any
 
 
 class ClosedUnansweredError(Exception):
-    """The other side closed a kept connection before one byte of an answer came."""
+    """
+    The other side closed a kept connection before one byte of an answer came.
+
+    It had brought so many *answers*, and was idle for *idle_ms* before the call.
+    """
+
+    def __init__(self, answers: int, idle_ms: float) -> None:
+        super().__init__(answers, idle_ms)
+        self.answers: int = answers
+        self.idle_ms: float = idle_ms
 
 
 class _Stream:
-    """httpcore's *stream*, and whether it has brought an answer before and one since the last write."""
+    """httpcore's *stream*, how many answers it has brought, and whether one is due."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._has_answered = self._waits_on_kept = False
+        self._answers, self._is_asked = 0, False
+        self._heard_at = self._idle_seconds = 0.0
         self.get_extra_info = stream.get_extra_info
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -33,7 +44,8 @@ class _Stream:
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._waits_on_kept = self._has_answered
+        if not self._is_asked:
+            self._is_asked, self._idle_seconds = True, time.monotonic() - self._heard_at
         await self._stream.write(buffer, timeout)
 
     async def start_tls(
@@ -46,9 +58,10 @@ class _Stream:
 
     def _note_read(self, data: bytes) -> None:
         if data:
-            self._has_answered, self._waits_on_kept = True, False
-        elif self._waits_on_kept:
-            raise ClosedUnansweredError
+            self._answers += self._is_asked
+            self._is_asked, self._heard_at = False, time.monotonic()
+        elif self._is_asked and self._answers:
+            raise ClosedUnansweredError(self._answers, self._idle_seconds * 1_000)
 
 
 class WatchingBackend:

@@ -141,6 +141,7 @@ class ServiceKeys:
             return given
         else:
             written = self.signature(request)
+        header = seal.header or header
         return given + (((header.upper() if seal.upper else header).encode(), written),) * seal.times
 
     def _signed(self, key: KeyName, message: bytes) -> bytes:

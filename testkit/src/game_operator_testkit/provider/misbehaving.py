@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 import struct
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -84,12 +85,30 @@ async def _posted(
     writer.write(octets)
     if manner in (Manner.CHUNKED, Manner.WHOLE):
         return await _answer(reader, wire)
+    if manner is Manner.FOLLOWED:
+        first = await _answer(reader, wire)
+        return await _following(reader, writer, wire, begin, body) or first
     await writer.drain()
     if manner is Manner.HANG_UP:
         await asyncio.sleep(_PATIENCE_SECONDS)
     else:
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
     return None
+
+
+async def _following(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: h11.Connection, request: h11.Request, body: bytes
+) -> HttpReply | None:
+    """Post *body* on a connection that had an answer, and return the next one; None if it is closed by then."""
+    if wire.our_state is not h11.DONE or wire.their_state is not h11.DONE:
+        return None
+    wire.start_next_cycle()
+    following = h11.Request(method="POST", target=request.target, headers=request.headers)
+    writer.write(b"".join(filter(None, map(wire.send, (following, h11.Data(data=body), h11.EndOfMessage())))))
+    try:
+        return replace(await _answer(reader, wire), reused=True)
+    except OSError:
+        return None
 
 
 async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpReply:

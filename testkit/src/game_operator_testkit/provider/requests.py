@@ -75,6 +75,7 @@ class Seal:
         literal: What stands in the header in place of a signature; nothing is signed then.
         times: How often the header stands in the request.
         upper: Whether the header's name is written in capitals.
+        header: The header's name; "" for that of the profile.
     """
 
     key: KeyName | None = "service"
@@ -83,6 +84,7 @@ class Seal:
     literal: str | None = None
     times: int = 1
     upper: bool = False
+    header: str = ""
 
 
 AS_THE_SERVICE: Final = Seal()
@@ -104,6 +106,8 @@ class Manner(StrEnum):
     SLOW = "slow"
     #: Half of the body, and then nothing; the answer is waited for.
     HALF = "half"
+    #: With the method of the request, and after its answer by POST, on the same connection; that answer counts.
+    FOLLOWED = "followed"
 
 
 @dataclass(frozen=True, slots=True)

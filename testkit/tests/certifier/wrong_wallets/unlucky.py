@@ -177,3 +177,29 @@ class MixesBalanceAndTime(PlainWallet):
             return reply
         first: dict[object, int | None] = self.__dict__.setdefault("_first_times", {})
         return replace(reply, at_millis=first.setdefault(self._identity(case.call), reply.at_millis))
+
+
+@wrong("answers balance checks at once from what an earlier one of them has read", must="A08", may="D07",
+       first="player-balance returns an old balance")  # fmt: skip
+class ReadsAnOldBalanceBesideOthers(_Counting):
+    def _carry_out(self, call: Call) -> Reply:
+        cache: dict[str, Reply] = self.__dict__.setdefault("_cache", {})
+        reply = super()._carry_out(call)
+        if call.operation != "player-balance" or self._is_alone():
+            return reply
+        old = cache.setdefault(call.player_id, reply)
+        return replace(reply, cents=old.cents)
+
+
+@wrong("refunds every twentieth of the bets that are cancelled at once, and keeps it open", must="D08", may="*",
+       first="record of a call is sometimes not kept")  # fmt: skip
+class LeavesCancelledBetsOpen(_Counting):
+    def _rollback(self, case: Case) -> str:
+        outcome = super()._rollback(case)
+        is_refunded = case.bet is not None and case.bet.state == "OPEN" and not self._is_alone()
+        if is_refunded and self._is_unlucky(20):
+            key = (case.call.operation, case.call.tx_id)
+            self._database.execute("UPDATE bets SET state = 'OPEN' WHERE bet_id = ?", (case.call.bet_id,))
+            for table in ("calls", "postings"):
+                self._database.execute(f"DELETE FROM {table} WHERE (operation, tx_id) = (?, ?)", key)
+        return outcome

@@ -20,6 +20,7 @@ from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.engine.wire import exception_in
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Note, Weight
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request, Seal
 
 #: A call, or a request with its own title.
@@ -30,6 +31,9 @@ PAYS: Final = 20
 #: So often a call is sent again that was answered SYSTEM_ERROR: with one of fifty calls failing by chance, two thousand
 #: calls would else hardly ever pass.
 _MOST_AGAIN: Final = 3
+#: A connection is in use that had an answer so short a time ago. After so many numbers of answers there is no limit.
+_IN_USE_MS: Final = 500.0
+_MANY_NUMBERS: Final = 4
 
 
 def moved_by(what: Asked) -> int:
@@ -267,7 +271,7 @@ class Calls:
     def _look_at(self, heard: Carried, *, alone: bool) -> None:
         """Look at an answer, whatever it means to the scenario."""
         # Bodies that a scenario wrote itself are mostly changed calls of the first player.
-        call, before = self._calls.get(heard.request.body), self.observed.last
+        call = self._calls.get(heard.request.body)
         self.observed.note(heard, self.prefix, self._player_of(call or heard.request).id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
             if call is None:
@@ -281,16 +285,26 @@ class Calls:
             self._in_doubt.append(heard.request)
         if heard.succeeded and call is not None:
             self._note_bets(call)
-        if heard.sent_again and not self.observed.closes_kept:
-            self.observed.closes_kept = True
-            told = "the wallet closed a kept connection before one byte of the answer; on a new one it answered"
-            if alone and before is not None:
-                idle_ms = heard.began_millis - before[0].began_millis - before[0].elapsed_ms
-                told += f". The answer before was {max(0, idle_ms):.0f} ms old"
-            self.note(told, Weight.ADVICE, KnownCause.KEPT_CLOSED, heard)
+        if heard.closed is not None:
+            self._note_closed(heard, heard.closed)
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)
+
+    def _note_closed(self, heard: Carried, closed: ClosedUnansweredError) -> None:
+        """Note that a kept connection was closed; as a mistake if such a one is in use, and no limit explains it."""
+        seen, is_busy = self.observed.closed, closed.idle_ms < _IN_USE_MS
+        alike = {each.answers for each in seen if (each.idle_ms < _IN_USE_MS) is is_busy}
+        seen.append(closed)
+        is_by_chance = is_busy and len(alike) == _MANY_NUMBERS - 1 and closed.answers not in alike
+        if alike and not is_by_chance:
+            return
+        told = "the wallet closed a kept connection before one byte of the answer; on a new one it answered. "
+        told += f"The answer before, the connection's number {closed.answers}, was {closed.idle_ms:.0f} ms old"
+        if is_by_chance:
+            told += f"; others were closed so after {', '.join(map(str, sorted(alike)))} answers"
+        cause = KnownCause.CLOSED_IN_USE if is_busy else KnownCause.KEPT_CLOSED
+        self.note(told, Weight.CONTRACT_BROKEN if is_by_chance else Weight.ADVICE, cause, heard)
 
     def _note_bets(self, call: WebhookCall) -> None:
         """Note which bet a call has opened or ended that was a SUCCESS."""

@@ -114,17 +114,21 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
     was_silent, is_at_once = found.cause in LOOKS_SILENT, at.was_at_once(decisive.request_body)
     # Where a scenario lets two calls of one bet meet, it has its own words for what they did to each other.
     is_apart = is_at_once and not under_load
-    if not was_silent and (is_apart or not (found.is_refusal and found.cause in _UNEXPLAINED)):
+    is_only_said = found.cause == KnownCause.ONLY_SAID
+    is_open = is_only_said or (found.is_refusal and found.cause in _UNEXPLAINED)
+    if not was_silent and (is_apart or not is_open):
         return False
     heard = None if is_at_once and was_silent else at.answer_to_repeat(decisive.request_body)
     if heard is None and was_silent and _is_repeat(found, exchanges):
         found.cause = KnownCause.REPEAT_REFUSED
-    if heard is None or not (was_silent or heard[0].succeeded):
+    if heard is None or not (was_silent or heard[0].succeeded is not is_only_said):
         return False
     again, other = heard
     left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
     found.reason += f". Sent again, it returned {again.code or 'SUCCESS'}{left}"
-    if not was_silent and other.succeeded:
+    if is_only_said:
+        found.cause = ""  # It was no rule: the scenario, played again, shows whether it is chance.
+    elif not was_silent and other.succeeded:
         found.cause = KnownCause.AMONG if is_at_once else KnownCause.AT_TIMES
     elif was_silent and at.observed.is_silent_at_times:
         found.cause = KnownCause.NOW_AND_THEN

@@ -10,6 +10,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
 from game_operator_testkit.certifier.engine.wire import odd_shape
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import Manner
 
 BALANCE_PATH: Final = "/player-balance"
@@ -18,7 +19,7 @@ _PACED_BY: Final = 25
 #: At this pace, and above it, a scenario is played in full.
 _USUAL_MS: Final = 40.0
 #: Replies that are compared with later ones.
-_MOST_REPLIES: Final = 2_000
+_MOST_REPLIES: Final = 10_000
 _APART_MILLIS: Final = 1
 _BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
 
@@ -34,7 +35,7 @@ class Observed:
         failed_at_first: How many calls were answered SYSTEM_ERROR, and otherwise when they were sent again.
         repeated_in_vain: How many stayed SYSTEM_ERROR.
         sent: How many requests were sent.
-        closes_kept: Whether a kept connection was closed before one byte of an answer, and the call was sent again.
+        closed: The kept connections that were closed before one byte of an answer; the calls were sent again.
         last: The last answer, and the scenario that it belongs to.
         broken_off: The last request that was broken off on purpose, and its scenario.
         before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
@@ -70,7 +71,6 @@ class Observed:
     failed_at_first: int = 0
     repeated_in_vain: int = 0
     sent: int = 0
-    closes_kept: bool = False
     last: tuple[Carried, str] | None = None
     broken_off: tuple[Carried, str] | None = None
     before_failing: tuple[Carried, str] | None = None
@@ -86,6 +86,7 @@ class Observed:
     no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
+    closed: list[ClosedUnansweredError] = field(default_factory=list)
     at_times: set[str] = field(default_factory=set)
     tried: Counter[str] = field(default_factory=Counter)
     accepted: set[str] = field(default_factory=set)
@@ -117,6 +118,8 @@ class Observed:
         elif heard.code:
             self.codes.add(heard.code)
             self._note_refusal(heard, scenario, player_id)
+        if heard.reply is not None and heard.reply.timestamp and len(self._replies) < _MOST_REPLIES:
+            self._replies.setdefault(heard.body, heard)
         self._last_of[player_id] = heard, scenario
         if alone and heard.status and len(self._first_ms) < _PACED_BY:
             self._first_ms.append(heard.elapsed_ms)
@@ -157,9 +160,11 @@ class Observed:
         """Whether player-balance was seen to return an old balance, so that movements say what is right."""
         return self.lags_seconds > 0
 
-    def twin_of(self, heard: Carried) -> str:
+    def twin_of(self, heard: Carried, *, elsewhere: bool = False) -> str:
         """
         Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
+
+        *elsewhere* asks for one of another path: refusals of a kind are alike where a wallet's time stands still.
 
         A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So
         only an answer that is older than the call counts, and whose timestamp is.
@@ -167,12 +172,8 @@ class Observed:
         known = self._replies.get(heard.body)
         if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):
             return ""
+        if elsewhere and known.request.path == heard.request.path:
+            return ""
         stamped_millis = 0 if heard.reply is None else heard.reply.timestamp or 0
         is_older = heard.began_millis - max(known.began_millis, stamped_millis) > _APART_MILLIS
         return known.request.title if is_older else ""
-
-    def keep_reply(self, heard: Carried) -> None:
-        """Keep a SUCCESS of a movement with its path, so that a later call with the same answer is recognised."""
-        self.accepted.add(heard.request.path)
-        if len(self._replies) < _MOST_REPLIES:
-            self._replies.setdefault(heard.body, heard)

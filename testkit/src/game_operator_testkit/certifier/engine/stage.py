@@ -281,7 +281,7 @@ class Stage(Diagnosis):
         player.due_cents += moves
         self._moving = heard, moves
         self.check_balance(heard, player)
-        self.observed.keep_reply(heard)
+        self.observed.accepted.add(heard.request.path)
         call = self._calls.get(heard.request.body)
         if isinstance(call, WithdrawCall) and moves < 0:
             self.observed.debited = heard, call
@@ -301,6 +301,8 @@ class Stage(Diagnosis):
             self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
+            if twin := self.observed.twin_of(heard, elsewhere=True):
+                told, cause = f"{told}; the answer is that to {twin}, byte for byte", KnownCause.SAME_REPLY
             if cause == KnownCause.NO_FUNDS and heard.balance_cents is not None:
                 told += f"; its own answer shows {units(heard.balance_cents)}"
             if cause == KnownCause.AMOUNT:
@@ -370,6 +372,10 @@ class Stage(Diagnosis):
         if not is_scaled and not is_old and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE
+        # A balance from before the movement may have the time of before, too.
+        if not is_old and (twin := self.observed.twin_of(heard)):
+            reason += f"; the answer is that to {twin}, byte for byte"
+            cause = KnownCause.SAME_REPLY
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
     def check_not_only_said(self, heard: Carried, player: Player, code: str) -> None:

@@ -1,5 +1,6 @@
 """Group A, flows: what every wallet does all day (spec §3, §4.1)."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -29,14 +30,18 @@ _NAMES_OF_NOBODY: Final = ("constructor", "%", "__proto__", "toString")
 def a01(at: Stage) -> None:
     """A known player's balance is returned, with the current time."""
     heard = at.accepts(at.balance_request("a balance check"))
+    _check_days(at, heard, Weight.CONTRACT_BROKEN)
     off = time_of(heard) - heard.began_millis
-    if abs(off) > _DAY_MILLIS:
-        told = f"its timestamp {time_of(heard)} is not the current Unix time in milliseconds"
-        in_seconds = abs(time_of(heard) * 1_000 - heard.began_millis) <= _DAY_MILLIS
-        cause = KnownCause.SECONDS if in_seconds else ""
-        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
-    if abs(off) > _MOST_SKEW_MILLIS + heard.elapsed_ms:
+    if _MOST_SKEW_MILLIS + heard.elapsed_ms < abs(off) <= _DAY_MILLIS:
         at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
+
+
+def _check_days(at: Stage, heard: Carried, weight: Weight) -> None:
+    """Hold that a timestamp is of today; another one weighs *weight*."""
+    if abs(time_of(heard) - heard.began_millis) > _DAY_MILLIS:
+        in_seconds = abs(time_of(heard) * 1_000 - heard.began_millis) <= _DAY_MILLIS
+        told = f"its timestamp {time_of(heard)} is not the current Unix time in milliseconds"
+        at.note(told, weight, KnownCause.SECONDS if in_seconds else "", heard)
 
 
 def a02(at: Stage) -> None:
@@ -137,6 +142,8 @@ def a06(at: Stage) -> None:
     heard = at.refuses(beyond.withdraw(), "a withdraw of a cent more", Code.INSUFFICIENT_BALANCE)
     if heard.code != Code.LIMIT_EXCEEDED:
         at.observed.no_funds_code = heard.code
+    if heard.balance_cents is not None and time_of(heard):
+        _check_days(at, heard, Weight.ADVICE)
     if heard.code == Code.INSUFFICIENT_BALANCE and heard.balance_cents is None:
         at.advise(f"{heard.code} came without the balance, which the service shows to the player", heard)
 
@@ -179,20 +186,32 @@ def a08(at: Stage) -> None:
     at.accepts(theirs.deposit(theirs.wager_cents), "the other's deposit")
     at.accepts(cancelled.rollback(), "the first player's rollback")
     at.accepts(lost.deposit(0), "the other's loss")
-    _check_at_once(at)
+    before = {at.player.due_cents, at.other.due_cents}
+    _check_at_once(at, (at.player, at.other), before)
+    if at.observed.is_slow:
+        return
+    # Each connection, and so each worker, has answered balance checks by now.
+    last = at.placed()
+    for players in ((at.player, at.other), (at.other, at.player)):
+        _check_at_once(at, players, before)
+    at.accepts(last.rollback(), "its rollback")
 
 
-def _check_at_once(at: Stage) -> None:
-    """Hold that of balance checks of both players at once each returns the balance of its own player."""
+def _check_at_once(at: Stage, each: Sequence[Player], before: Collection[int]) -> None:
+    """Hold that of balance checks of both players at once each returns the balance of its own player, of now."""
     at.check_balances()
-    players = (at.player, at.other) * _CHECKS_OF_EACH
+    players = (*each,) * _CHECKS_OF_EACH
     requests = [at.balance_request(f"a balance check of {player.id} beside others", player) for player in players]
     for player, heard in zip(players, at.answered(requests), strict=True):
         told = heard.balance_cents
         if told is not None and told != player.due_cents:
-            whose = ", which is another player's" if told in {each.due_cents for each in players} else ""
+            cause, whose = "", ""
+            if told in {each.due_cents for each in players}:
+                whose = ", which is another player's"
+            elif told in before:
+                cause, whose = KnownCause.LAGGING, ", as before the last withdraw"
             reason = f"returned a balance of {units(told)}{whose}; expected {units(player.due_cents)}"
-            raise Found(reason, heard, weight=Weight.CONTRACT_BROKEN)
+            raise Found(reason, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
 
 def a09(at: Stage) -> None:

@@ -69,7 +69,9 @@ def d01(at: Stage) -> None:
     at.check_balances(at.player)
     taken = [each for each in heard if each.succeeded]
     _check_each_its_own(at, taken, before_cents, wager_cents)
-    at.refunded([bet for bet, each in zip(bets, heard, strict=True) if each.succeeded])
+    placed = [bet for bet, each in zip(bets, heard, strict=True) if each.succeeded]
+    at.refunded(placed)
+    _refunded_once(at, placed)
 
 
 def d10(at: Stage) -> None:
@@ -335,7 +337,22 @@ def d08(at: Stage) -> None:
         heard = at.answered(requests)
         for number in range(_PAIRS_AT_ONCE):
             _check_net_zero(at, *_turned(number, heard[2 * number : 2 * number + 2]))
+        _refunded_once(at, bets)
     at.check_balances(at.player)
+
+
+def _refunded_once(at: Stage, bets: Sequence[BetCalls]) -> None:
+    """Hold that rollbacks of equal *bets* give nothing back when they come again, all at once."""
+    if at.observed.is_slow:
+        return
+    at.check_balances(at.player)
+    heard = at.answered([at.request(bet.rollback(), "one of many rollbacks, sent again") for bet in bets])
+    twice, rest = divmod(at.balance_of(at.player) - at.player.due_cents, bets[0].wager_cents)
+    if rest or not 0 < 2 * twice <= len(bets):
+        at.check_balances(at.player)
+        return
+    told = f"{twice} of {len(bets)} gave their wagers back once more; the others were known"
+    raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
 
 
 def d09(at: Stage) -> None:

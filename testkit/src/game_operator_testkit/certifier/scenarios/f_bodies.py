@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
+from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from game_operator_testkit.certifier.scenarios.bodies import LACKS, lacking, null_before, of_amount, twice, with_raw
@@ -41,6 +42,10 @@ _UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 #: What nobody needs to read, as JSON that is no text.
 _ODD_NAMES: Final = (("game", "7"), ("game", "{}"), ("instance_id", "7"))
+#: What may be absent (docs/decisions/0010).
+_NOT_NEEDED: Final = ("game", "round_id")
+#: But by its round a rollback differs from its withdraw.
+_IS_NEEDED: Final = ("rollback", "round_id")
 
 
 def f01(at: Stage) -> None:
@@ -150,6 +155,8 @@ def f11(at: Stage) -> None:
     _odd_fields_that_do_not_count(at)
     _odd_rounds(at)
     _odd_names(at)
+    if not at.observed.is_slow:
+        _absent_fields(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         _amounts_beside_others(at)
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
@@ -192,6 +199,31 @@ def _odd_names(at: Stage) -> None:
                 at.accepts(bet.rollback(), "its rollback")
             # What goes wrong after the answer shows in the next call.
             at.check_balances(at.player)
+
+
+def _absent_fields(at: Stage) -> None:
+    """Calls should be accepted without a field that is not needed, unless the wallet takes known values alone."""
+    for canonical in _NOT_NEEDED:
+        settled, cancelled = at.bet(), at.placed()
+        for call in (settled.withdraw(), settled.deposit(settled.wager_cents), cancelled.rollback()):
+            name, usual = at.writer.name(canonical, call.operation), f"the {call.operation} as it must be"
+            if not name or not getattr(call, canonical, None) or (call.operation, canonical) == _IS_NEEDED:
+                at.accepts(call, usual)
+                continue
+            # Any: a field of the call.
+            values: tuple[Any, ...] = (None, at.fresh(canonical))
+            absent, other = (replace(call, **{canonical: value}) for value in values)
+            heard = refused_or_meant(
+                at, at.request(absent, f"a {call.operation} without its {name}"), moves=moved_by(call)
+            )
+            if heard.succeeded:
+                continue
+            if refused_or_meant(
+                at, at.request(other, f"a {call.operation} of another {name}"), moves=moved_by(call)
+            ).succeeded:
+                at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
+            else:
+                at.accepts(call, usual)
 
 
 def _amounts_beside_others(at: Stage) -> None:

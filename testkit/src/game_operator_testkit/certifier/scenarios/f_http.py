@@ -66,6 +66,8 @@ def f10(at: Stage) -> None:
             at.note(f"{_said(heard)}; expected was SUCCESS", Weight.ADVICE, KnownCause.CHARSET, heard)
         elif is_odd or not heard.status or heard.status >= 500:
             at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
+        if request.method != "POST":
+            _leaves_nothing(at, replace(request, title=f"{request.title}, and after it by POST, on its connection"))
     check = replace(check, title="a balance check meanwhile")
     _split_characters(at)
     half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
@@ -73,6 +75,14 @@ def f10(at: Stage) -> None:
     for heard, accepted in ((silent, False), (other, True)):
         if heard.succeeded is not accepted:
             at.advise(_said(heard), heard)
+
+
+def _leaves_nothing(at: Stage, request: Request) -> None:
+    """Hold that a call by another method leaves nothing on its connection that spoils the next one."""
+    heard = at.send(replace(request, manner=Manner.FOLLOWED))
+    if heard.answer is not None and heard.answer.reused and not heard.succeeded:
+        told = f"{_said(heard)}; on a new connection it is accepted"
+        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LEFT_OVER)
 
 
 def _split_characters(at: Stage) -> None:

@@ -23,6 +23,12 @@ _ALIKE: Final = {
     "a capital and a small letter": ("Bet", "bet"),
     "one emoji and another": ("\U0001f3b0", "\U0001f3b2"),
 }
+#: What it means if no other pairs are taken for the same.
+_BY_PAIR: Final = {
+    "a composed and a decomposed letter": KnownCause.NORMALISED,
+    "an underscore, which is any letter to LIKE": KnownCause.PATTERN_IDS,
+    "a percent sign, which is any text to LIKE": KnownCause.PATTERN_IDS,
+}
 #: How long an id is that a narrow column cuts or refuses: a UUID, and some usual widths.
 _WIDTHS: Final = (36, 64, 100, 128, 255, LONGEST_ID)
 #: How a wallet refuses the withdraw of a bet that it takes for another one.
@@ -77,7 +83,10 @@ def _all_are_two(at: Stage, pairs: Mapping[str, tuple[str, str]], weight: Weight
         except Found as each:
             found[what] = each
             at.player.due_cents = at.balance_of(at.player)
+    causes = {_BY_PAIR.get(each, "") for each in found}
     for first in found.values():
+        if len(causes) == 1:
+            first.cause = causes.pop() or first.cause
         if len(found) < len(pairs):
             first.reason += f". Of {len(pairs)} such pairs, it fails where ids differ in {' and in '.join(found)}"
         raise first
