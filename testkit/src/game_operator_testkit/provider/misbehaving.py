@@ -121,14 +121,15 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRep
             raise ValueError(f"the answer is not HTTP: {broken}") from None
         match event:
             case h11.NEED_DATA:
-                wire.receive_data(await reader.read(65_536))
+                data = await reader.read(65_536)
+                if not (data or status):
+                    raise ConnectionResetError("the connection was closed before the answer")
+                wire.receive_data(data)
             case h11.Response():
                 status, headers = event.status_code, tuple(event.headers.raw_items())
             case h11.Data():
                 body += event.data
             case h11.EndOfMessage():
                 break
-            case h11.ConnectionClosed():
-                raise ConnectionResetError("the connection was closed before the answer")
     defect = defect_of(headers, len(body), _MOST_BYTES)
     return HttpReply(status, joined_headers(headers), bytes(body[:_MOST_BYTES]), defect)
