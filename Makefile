@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help demo demo-web test test-fast test-artefacts browser languages check lint format bench torture site site-serve lock dist clean
 
 help:
-	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
+	@echo "make demo     a tour: the commands, lost settlements repaired, 50 rounds with faults, certification"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     behaviour, and smoke tests of what users read and install; of long tables, the cases that the seed draws"
 	@echo "make test-fast of these, the quick tests which start no process, server or browser"
