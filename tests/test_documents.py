@@ -209,11 +209,11 @@ def test_the_first_wallet_is_served_as_it_is_pasted(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wallet.py").write_text(_block("first-wallet.md", "python", "app = asgi_app(receiver, AsyncWallet"))
     commands = [line.removeprefix("$ ") for line in _block("first-wallet.md", "console", "uvicorn").splitlines()]
-    assert [shlex.split(command)[0] for command in commands] == ["game-operator", "game-operator", "uvicorn"]
+    assert [shlex.split(command)[0] for command in commands] == [*["game-operator"] * 3, "uvicorn"]
     scripts = Path(sys.executable).parent
-    for command in commands[:2]:
+    for command in commands[:3]:
         subprocess.run([scripts / "game-operator", *shlex.split(command)[1:]], check=True, timeout=50)
-    with _served(scripts, shlex.split(commands[2])[1:]) as port:
+    with _served(scripts, shlex.split(commands[3])[1:]) as port:
         caller = _block("first-wallet.md", "python", "WebhookCaller(")
         assert "127.0.0.1:8000" in caller
         capsys.readouterr()

@@ -189,7 +189,7 @@ class Begun:
     headers: HeaderPairs = field(repr=False)
     url: str = ""
     began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=lambda: time.perf_counter())
 
     def carried(
         self,
