@@ -93,6 +93,11 @@ def h04(at: Stage) -> None:
 
 def h05(at: Stage) -> None:
     """Calls whose answers are not read, several at once, and each again: one movement each."""
+    # A call that the wallet refuses at once is not a repeat that it refuses.
+    settled, cancelled = at.bet(), at.bet()
+    at.placed(settled, cancelled)
+    at.accepts(settled.deposit(settled.wager_cents), "its deposit")
+    at.accepts(cancelled.rollback(), "the rollback of another bet")
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
     half = _BROKEN_BETS // 2
     _broken_off(at, [bet.withdraw() for bet in bets])
