@@ -30,6 +30,7 @@ __all__ = [
     "hidden",
     "hostile_report",
     "large_report",
+    "out_of_time",
     "passed",
     "passing_report",
     "report",
@@ -184,6 +185,15 @@ def hidden(count: int, *others: Cause) -> Report:
     return report(passed("A01"), *blind, *seen, causes=(cause, *others))
 
 
+def out_of_time(*scenario_ids: str) -> Report:
+    """Return the report of a run whose time limit was used up before *scenario_ids* were played."""
+    reason = "not begun: the run's 1 s were used up"
+    late = [failed(each, "a repeat", Weight.CONTRACT_BROKEN, reason, means="-", fix="-") for each in scenario_ids]
+    late = [replace(each, notes=(replace(each.notes[0], cause=KnownCause.OUT_OF_TIME),)) for each in late]
+    cause = Cause(late[0], tuple(late[1:]), mistake_of(KnownCause.OUT_OF_TIME))
+    return report(passed("A01"), *late, causes=(cause,))
+
+
 def doubled() -> Verdict:
     """Return the mistake that costs most."""
     return failed(
@@ -268,6 +278,7 @@ def report(*verdicts: Verdict, causes: tuple[Cause, ...] = (), load_ms: tuple[fl
         began_millis=BEGAN_MILLIS,
         seconds=19.75,
         calls=1_483,
+        moving_calls=1_200,
         run_id="c7k2m9",
         version="1.0.0",
     )

@@ -20,6 +20,7 @@ from testkit.tests.certifier.reports import (
     failing_report,
     hidden,
     hostile_report,
+    out_of_time,
     passed,
     passing_report,
     report,
@@ -156,6 +157,34 @@ def test_what_could_not_be_judged_is_no_all_clear(made: Report, sentences: str) 
     assert "No money was lost or doubled in this run" not in page.text
 
 
+def test_no_money_is_in_doubt_that_was_never_moved() -> None:
+    """Where only balance checks were sent, nothing became of any money."""
+    page = Page(html(replace(hidden(51), moving_calls=0)))
+    assert "Failed: 51 scenarios could not be judged, and no call that moves money was sent. 1 mistake" in page.text
+    assert "No call that moves money was sent. The service cannot read the answer" in page.text
+    assert "This run cannot say whether the money is right" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [
+        pytest.param(["B01"], "was used up before 1 scenario could be judged.", id="one"),
+        pytest.param(["B01", "B02"], "was used up before 2 scenarios could be judged.", id="two"),
+    ],
+)
+def test_the_runs_own_limit_is_no_mistake(ids: Sequence[str], sentence: str) -> None:
+    """It says nothing of the wallet, so nothing is to be fixed first; beside a mistake it is one cause of two."""
+    page = Page(html(out_of_time(*ids)))
+    assert f"Failed: the run's own time limit (deadline) {sentence}" in page.text
+    assert "Why not all was judged" in page.text
+    assert "Give the run more time (deadline)" in page.text
+    for words in ("nobody knows what became", "Fix the first one", "What to fix, in this order"):
+        assert words not in page.text
+    late = out_of_time(*ids)
+    both = replace(late, verdicts=(*late.verdicts, broken()), causes=(*late.causes, Cause(broken())))
+    assert "Failed: this wallet breaks the contract with the service. 2 mistakes: " in Page(html(both)).text
+
+
 def test_a_broken_contract_alone_is_told_as_one() -> None:
     """All balances were right, and the page says so."""
     assert f"No money was lost or doubled in this run. {broken().means}" in lone(broken()).text
@@ -207,10 +236,11 @@ def test_how_many_mistakes_there_are(weights: Sequence[Weight], sentence: str) -
 
 
 def test_a_failure_begins_with_its_cause() -> None:
-    """Where it is a consequence, too; one without a cause is its own."""
+    """Where it is a consequence, too, and then it says so; one without a cause is its own."""
     text = Page(html(failing_report())).part("All scenarios", "Made by")
     assert "B02: " not in text
-    assert "B01: The same deposit of 12.50 was sent five times and paid five times." in text
+    assert "The same mistake as B01: The same deposit of 12.50 was sent five times and paid five times." in text
+    assert f"The same mistake as B01: {doubled().reason}" not in text
     assert f"E11: {broken().reason}" in lone(broken()).part("All scenarios", "Made by")
     assert f"E11: {broken().reason}" in Page(html(report(broken()))).part("All scenarios", "Made by")
 
@@ -218,7 +248,7 @@ def test_a_failure_begins_with_its_cause() -> None:
 def test_how_many_were_not_tried_is_said_once() -> None:
     """In one line; each scenario says what it needs."""
     page = Page(html(report(passed("A01"), skipped("A09"), skipped("B08"))))
-    assert page.text.count("2 were not tried: each says what it needs.") == 1
+    assert page.text.count("2 were not tried: each says why.") == 1
     assert page.text.count("It needs a way to block a player: pass block=.") == 2
     assert "not tried: each" not in Page(html(report(passed("A01")))).text
 

@@ -302,6 +302,16 @@ class _TrustingProxies:
         await self._app(scope | {"client": (told.decode(), 0)} if told else scope, receive, send)
 
 
+class _Unlimited:
+    """Takes everybody for 127.0.0.1."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope | {"client": ("127.0.0.1", 0)}, receive, send)
+
+
 @pytest.fixture
 def allowing() -> AsgiApp:
     """A wallet that answers 127.0.0.1 alone."""
@@ -321,9 +331,20 @@ def test_an_address_that_may_not_call(allowing: AsgiApp) -> None:
 
 
 @pytest.mark.outside
+def test_a_wallet_that_limits_no_addresses(allowing: AsgiApp) -> None:
+    """No header was sent, so the reason speaks of none that was forged."""
+    with asgi_server(_Unlimited(allowing)) as port:
+        verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
+    assert verdict.reason.startswith("a balance check from elsewhere: returned SUCCESS instead of a refusal; ")
+    assert "the wallet limits no addresses, or allows this one" in verdict.reason
+
+
+@pytest.mark.outside
 def test_an_address_that_says_it_may(allowing: AsgiApp) -> None:
     """A wallet that believes a header of anybody's keeps nobody out."""
     with asgi_server(_TrustingProxies(allowing)) as port:
         verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
     assert "says it is from 127.0.0.1: returned SUCCESS" in verdict.reason
+    assert "limits no addresses" not in verdict.reason

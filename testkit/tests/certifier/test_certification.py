@@ -52,8 +52,9 @@ def test_what_was_given_is_shown_without_the_key() -> None:
         pytest.param({}, "", id="nothing"),
         pytest.param({"run_id": "r" * 64}, "", id="a long run_id"),
         pytest.param({"run_id": "r" * 65}, "cannot be used. Pass 1 to 64", id="a run_id that is too long"),
-        pytest.param({"player_id": "p2"}, "are the same", id="one player"),
-        pytest.param({"player_id": ""}, "The player_id '' is invalid", id="no player"),
+        pytest.param({"player_id": "p2"}, "^Both players are the same", id="one player"),
+        pytest.param({"player_id": ""}, "^The player '' is invalid", id="no player"),
+        pytest.param({"other_player_id": ""}, "^The other player '' is invalid", id="no other player"),
         pytest.param({"game": "g" * 257}, "The game 'ggg", id="a long game"),
     ],
 )

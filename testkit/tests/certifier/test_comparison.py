@@ -178,6 +178,7 @@ def test_a_file_that_is_no_report_is_refused(content: bytes, problem: str, tmp_p
     message = str(raised.value)
     assert message.startswith(f"The baseline '{file}' cannot be used: ")
     assert problem in message
+    assert ": :" not in message
     assert message.endswith("Pass a file that `game-operator certify --json-file` wrote.")
     assert len(message) < 600
     assert message.isprintable()

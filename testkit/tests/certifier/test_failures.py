@@ -15,6 +15,7 @@ from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
+from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.scenarios import h_time
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.in_process import InProcessCarrier
@@ -90,6 +91,17 @@ def test_a_wrong_wallet_is_told_what_it_does(
     verdict = only(certified(wrong, only=[scenario]))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
     assert told in verdict.reason
+
+
+@pytest.mark.parametrize("instance_id", [None, "another"])
+@pytest.mark.parametrize("scenarios", [("A02", "C02", "D01", "D10", "H05"), ("D01",), ("H05",)], ids=" ".join)
+def test_a_wallet_that_takes_no_call_loses_no_money(scenarios: tuple[str, ...], instance_id: str | None) -> None:
+    """One that accepts its own instances only, and is called with another: no repeat is refused, no race is lost."""
+    report = certified(only=scenarios, instance_id=instance_id)
+    assert {each.cost for each in report.failures} == {"not judged"}
+    assert [cause.ids[0] for cause in report.causes] == list(scenarios[:1])
+    assert report.money_at_risk == ()
+    assert "could not be judged, and nobody knows what became" in Summary(report).headline
 
 
 def test_the_wallet_recovers_whatever_was_found() -> None:

@@ -460,7 +460,7 @@ def test_a_wrong_balance_that_is_told_is_no_lost_money(wallet: PlainWallet) -> N
 
     verdict = run_on(deliver).play(scenario(play))
     assert verdict.weight is Weight.CONTRACT_BROKEN
-    assert verdict.reason == "a withdraw: returned a balance of 990.00; expected 995.00"
+    assert verdict.reason == "a withdraw: returned a balance of 990.00; expected 995.00; it was 1000.00 before the call"
 
 
 @pytest.mark.parametrize("status", [201, 400, 500])
@@ -608,7 +608,7 @@ def test_a_run_id_that_no_id_can_begin_with(wallet: PlainWallet, run_id: str) ->
 @pytest.mark.parametrize("player_id", ["", " ", "x" * 257, "a\0b"])
 def test_an_invalid_player_id(wallet: PlainWallet, player_id: str) -> None:
     """It is told before anything is sent."""
-    with pytest.raises(ConfigurationError, match=r"player_id .* is invalid"):
+    with pytest.raises(ConfigurationError, match=r"The other player .* is invalid"):
         certify_in_process(
             delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
         )

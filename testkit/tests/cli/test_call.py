@@ -20,6 +20,7 @@ from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.as_junit import junit
 from game_operator_testkit.certifier.report.verdicts import Exchange
+from game_operator_testkit.cli.call import call as call_command
 from testkit.tests.certifier.reports import URL, exchange
 from tests.support.command_line import Run
 from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, served
@@ -38,6 +39,18 @@ def wallet(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[Served]:
 def signatures(wallet: Served) -> set[str]:
     """Return those that came in."""
     return {head[b"signature"].decode() for head in wallet.heads if b"signature" in head}
+
+
+def test_the_help_names_the_operations_and_has_a_body_that_a_wallet_takes(
+    wallet: Served, run: Run, key_file: Path
+) -> None:
+    """So that nobody needs the documentation for a first call."""
+    told = run("call", "--help").out
+    assert all(f"/{operation}" in told for operation in ("withdraw", "deposit", "rollback", "player-balance"))
+    example = re.search(r"--body '({.*?})'", str(call_command.__doc__))
+    assert example is not None
+    body = example[1].replace('"p1"', '"ann"')
+    assert run("call", "/withdraw", "--url", wallet.url, "--service-key", key_file, "--body", body).code == 0
 
 
 def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served, run: Run, key_file: Path) -> None:

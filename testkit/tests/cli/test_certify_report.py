@@ -19,6 +19,7 @@ from testkit.tests.certifier.reports import (
     hidden,
     hostile_report,
     large_report,
+    out_of_time,
     passed,
     passing_report,
     report,
@@ -28,6 +29,8 @@ from testkit.tests.certifier.reports import (
 )
 
 pytestmark = pytest.mark.slow
+
+_LEFT = ("C01", "C02")
 
 Told = Callable[[Report], str]
 
@@ -103,6 +106,19 @@ def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
     assert "No money was lost or doubled in this run" not in told(both)
 
 
+def test_a_time_limit_that_was_used_up_is_nothing_to_fix(told: Told) -> None:
+    """The headline names it, and no sentence says to begin with the wallet."""
+    whole = told(out_of_time("B01", "B02"))
+    assert whole.startswith("FAILED: the run's own time limit (deadline) was used up before 2 scenarios could be")
+    assert "\nWhy not all was judged:\n1. B01: not begun: " in whole
+    assert "Fix the first one" not in whole
+
+
+def test_what_a_run_leaves_is_told(told: Told) -> None:
+    """Beside balances that are as before: bets stay open, and their ids show whose they are."""
+    assert "All ids of this run begin with c7k2m9. Some scenarios leave bets open on purpose." in told(passing_report())
+
+
 def test_what_was_supplied_and_failed_stands_on_the_first_screen(told: Told) -> None:
     """With the reason, whether anything failed or not."""
     whole = told(report(passed("A01"), undone("A09"), undone("B14")))
@@ -165,6 +181,16 @@ def test_advice_that_has_one_mistake_is_one_line(told: Told) -> None:
             ],
             "3 scenarios not tried. Options that try more: --hook, --second-url.",
             id="options",
+        ),
+        pytest.param(
+            [replace(skipped("A09"), missing=("block",)), *(replace(skipped(each), is_stopped=True) for each in _LEFT)],
+            "3 scenarios not tried, 2 of them because the run was stopped. Options that try more: --hook.",
+            id="some by a stop",
+        ),
+        pytest.param(
+            [replace(skipped(each), is_stopped=True) for each in _LEFT],
+            "2 scenarios not tried, 2 of them because the run was stopped.",
+            id="all by a stop",
         ),
     ],
 )

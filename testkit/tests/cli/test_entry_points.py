@@ -42,6 +42,11 @@ def test_each_is_a_command_with_its_help(run: Run, name: str) -> None:
     assert "--json" in told.out
 
 
+def test_the_help_of_the_sandbox_names_the_key_for_the_wallet(run: Run) -> None:
+    """A wallet has to trust it before the first round."""
+    assert "service.pub.pem" in run("sandbox", "--help").out
+
+
 def test_the_help_of_all_lists_them(run: Run) -> None:
     """Beside the commands of the SDK."""
     listed = whole().commands

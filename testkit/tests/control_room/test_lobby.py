@@ -252,7 +252,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         sandbox.wallet_url = "http://127.0.0.1:9"
         unreachable = play(http, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 502)
-    assert "The sandbox knows no wallet." in unset.text
+    assert "in a program. The sandbox knows no wallet." in Html(unset.text).text
     assert "Nobody answers at 127.0.0.1:9, so the call was not sent (" in unreachable.text
     assert 'value="3.25"' in unreachable.text
     assert "What was called is in Live." in Html(unreachable.text).text

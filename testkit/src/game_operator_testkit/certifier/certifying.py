@@ -164,6 +164,7 @@ def _certified(
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
+        moving_calls=run.moving_calls,
         run_id=run.run_id,
         version=__version__,
         profile=unusual(certification.profile),

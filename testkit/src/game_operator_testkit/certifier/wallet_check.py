@@ -147,6 +147,7 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
         raise ConfigurationError(
             f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at least "
             f"{amount_from_cents(_LEAST_CENTS)} and at most {amount_from_cents(_MOST_CENTS)}: the scenarios move all "
-            "of it and more, and put it back."
+            "of it and more, and put it back. `game-operator ledger adjust`, for example, gives or takes money in a "
+            "ledger of this package."
         )
     return cents

@@ -34,6 +34,9 @@ def call(
     """
     Sign one body, post it to a wallet, and print the exchange.
 
+    For example, a bet of 5.00: game-operator call /withdraw --url http://127.0.0.1:8000 --service-key service.pem
+    --body '{"player_id":"p1","amount":500,"action":"BET","action_id":"b1"}'
+
     The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
     for SUCCESS, 1 for any other answer.
     """

@@ -29,7 +29,7 @@ def show_report(report: Report, files: Mapping[str, Path], comparison: Compariso
         _show_comparison(comparison)
     if summary.causes:
         say("")
-        say("What to fix, in this order:", style="bold")
+        say(f"{summary.heading}:", style="bold")
     for number, cause in enumerate(summary.causes, start=1):
         _show_cause(number, cause, summary)
     say("")
@@ -46,7 +46,7 @@ def show_report(report: Report, files: Mapping[str, Path], comparison: Compariso
         _tell(summary.load, indent="  ")
     for moved in report.moved:
         _tell(balance_in_words(moved), indent="  ")
-    _tell(f"All ids of this run begin with {report.run_id}.")
+    _tell(summary.left)
     if files:
         _tell(f"Written: {', '.join(map(str, files.values()))}.")
     if "--html" not in files and not summary.is_fine:
@@ -119,10 +119,13 @@ def _text(body: bytes) -> str:
 
 
 def _not_tried(report: Report) -> str:
-    """Return how many scenarios were not tried, and the options that would try them."""
-    options = options_for([name for verdict in report.skipped for name in verdict.missing])
-    remedy = f"Options that try more: {', '.join(options)}." if options else "A report file says why."
-    return f"{counted(len(report.skipped), 'scenario')} not tried. {remedy}"
+    """Return how many scenarios were not tried, how many of these a stop is the reason for, and what tries others."""
+    stopped = sum(verdict.is_stopped for verdict in report.skipped)
+    told = counted(len(report.skipped), "scenario") + " not tried"
+    told += f", {stopped} of them because the run was stopped" if stopped else ""
+    if options := options_for([name for verdict in report.skipped for name in verdict.missing]):
+        return f"{told}. Options that try more: {', '.join(options)}."
+    return f"{told}." if stopped else f"{told}. A report file says why."
 
 
 def _columns() -> int:

@@ -86,10 +86,12 @@ class Certification:
         if self.run_id is not None and not _RUN_ID.fullmatch(self.run_id):
             raise ConfigurationError(f"run_id {shown(self.run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
         if self.player_id == self.other_player_id:
-            raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
-        for name, value in (("player_id", self.player_id), ("player_id", self.other_player_id), ("game", self.game)):
+            raise ConfigurationError("Both players are the same. Pass two players, each with money.")
+        ids = {"player_id": self.player_id, "other_player_id": self.other_player_id, "game": self.game}
+        for setting, value in ids.items():
             if value is not None and (problem := problem_of_id(value, LONGEST_ID)):
-                raise ConfigurationError(f"The {name} {shown(value)} is invalid: it {problem}.", setting=name)
+                name = setting.removesuffix("_id").replace("_", " ")
+                raise ConfigurationError(f"The {name} {shown(value)} is invalid: it {problem}.", setting=setting)
         if self.profile.parse is not None:
             raise ConfigurationError(
                 "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "

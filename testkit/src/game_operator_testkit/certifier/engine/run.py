@@ -20,7 +20,7 @@ from game_operator_testkit.certifier.engine.chance import (
     look_for_luck,
 )
 from game_operator_testkit.certifier.engine.limits import find_wager
-from game_operator_testkit.certifier.engine.observed import Observed
+from game_operator_testkit.certifier.engine.observed import BALANCE_PATH, Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
 from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -72,6 +72,7 @@ class Run:
         observed: What has been seen of the wallet.
         known: Both balances in cents by player, as the last scenario left them; None if one must be asked for.
         calls: How many requests were sent.
+        moving_calls: How many of them were not balance checks.
     """
 
     carrier: HttpCarrier | InProcessCarrier
@@ -81,6 +82,7 @@ class Run:
     observed: Observed = field(default_factory=Observed, init=False)
     known: dict[str, int | None] = field(init=False)
     calls: int = field(default=0, init=False)
+    moving_calls: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         given = self.certification
@@ -313,6 +315,7 @@ class Run:
     def _heard(self, requests: Sequence[Request]) -> list[Carried]:
         carried = self.carrier.carry(requests)
         self.calls += len(requests)
+        self.moving_calls += sum(request.path != BALANCE_PATH for request in requests)
         return [self._recorded(each) for each in carried]
 
     def _recorded(self, carried: Carried) -> Carried:

@@ -369,6 +369,8 @@ class Stage(Diagnosis):
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
         theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
         is_old = self._moving is not None and self._moving[0] is heard and told == player.due_cents - self._moving[1]
+        if self._moving is not None and self._moving[0] is heard:
+            reason += f"; it was {units(player.due_cents - self._moving[1])} before the call"
         if not is_scaled and not is_old and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE

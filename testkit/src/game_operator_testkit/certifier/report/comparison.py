@@ -123,8 +123,9 @@ def read_baseline(path: Path) -> Baseline:
         problem = failed.strerror or str(failed)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False)[0]
-        place = ".".join(str(each) for each in first["loc"])
-        problem = shown(f"{place}: {first['msg']}")[1:-1]
+        # What is not JSON has no place in it.
+        place = "".join(f"{each}." for each in first["loc"]).rstrip(".")
+        problem = shown(f"{place}: {first['msg']}" if place else first["msg"])[1:-1]
     raise ConfigurationError(
         f"The baseline {shown(str(path))} cannot be used: {problem}.",
         setting="baseline",

@@ -104,6 +104,7 @@ class Report:
         began_millis: When it began, in Unix milliseconds.
         seconds: How long it took.
         calls: How many requests were sent.
+        moving_calls: How many of them were not balance checks.
         run_id: What all ids of this run begin with.
         version: Of this package.
         profile: What was assumed of the wallet, by setting, where it is not the usual.
@@ -116,6 +117,7 @@ class Report:
     began_millis: int
     seconds: float
     calls: int
+    moving_calls: int
     run_id: str
     version: str
     load_ms: tuple[float, ...] = field(default=(), repr=False)
@@ -159,7 +161,7 @@ class Report:
     @property
     def money_at_risk(self) -> tuple[Cause, ...]:
         """The causes by which money is lost or doubled."""
-        return tuple(cause for cause in self.causes if cause.verdict.weight.is_money)
+        return tuple(each for each in self.causes if each.verdict.weight.is_money and not each.verdict.is_unjudged)
 
     def verdict(self, scenario_id: str) -> Verdict:
         """

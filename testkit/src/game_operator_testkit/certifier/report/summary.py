@@ -9,7 +9,7 @@ from typing import Final
 from game_operator.text import money
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
-from game_operator_testkit.certifier.report.verdicts import GROUPS, Exchange, Outcome, Verdict, Weight
+from game_operator_testkit.certifier.report.verdicts import GROUPS, Exchange, KnownCause, Outcome, Verdict, Weight
 from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: Ids that are named in a sentence, and calls that are named where no single one is wrong.
@@ -100,14 +100,19 @@ class Summary:
 
     @cached_property
     def urgency(self) -> str:
-        """How many mistakes there are, what they cost and where to begin, in two sentences; "" if nothing failed."""
-        if not self.causes:
+        """How many mistakes there are, what they cost and where to begin, in two sentences; "" if there are none."""
+        if all(_is_out_of_time(cause.verdict) for cause in self.causes):
             return ""
         costs = Counter(cause.verdict.cost for cause in self.causes)
         counted = "1 mistake" if len(self.causes) == 1 else f"{len(self.causes)} mistakes"
         said = ", ".join(f"{count} {cost}" for cost, count in costs.items())
         follows = "" if len(self.causes) == 1 else ": the others may follow from it"
         return f"{counted}: {said}. Fix the first one first, and run this again{follows}."
+
+    @cached_property
+    def heading(self) -> str:
+        """What stands above the causes."""
+        return "What to fix, in this order" if self.urgency else "Why not all was judged"
 
     @cached_property
     def remarks(self) -> list[str]:
@@ -122,6 +127,11 @@ class Summary:
         return remarks
 
     @cached_property
+    def left(self) -> str:
+        """What the run leaves in the wallet's tables, and how to find it, in two sentences."""
+        return f"All ids of this run begin with {self.report.run_id}. Some scenarios leave bets open on purpose."
+
+    @cached_property
     def load(self) -> str:
         """How long answers took in the load phase, in one sentence; "" without one."""
         ordered = sorted(self.report.load_ms)
@@ -134,10 +144,12 @@ class Summary:
 
     def meaning(self, cause: Cause) -> str:
         """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
+        if cause.verdict.is_unjudged:
+            moved = self.report.moving_calls > 0
+            known = "This run cannot say whether the money is right" if moved else "No call that moves money was sent"
+            return f"{known}. {cause.means}"
         if cause.verdict.weight.is_money:
             return cause.means
-        if cause.verdict.is_unjudged:
-            return f"This run cannot say whether the money is right. {cause.means}"
         is_about_money = self.report.unjudged or self.report.money_at_risk
         return cause.means if is_about_money else f"No money was lost or doubled in this run. {cause.means}"
 
@@ -174,13 +186,24 @@ class Summary:
         ]
 
     def _what_failed(self) -> str:
-        weights = {cause.verdict.weight for cause in self.causes}
+        weights = {cause.verdict.weight for cause in self.causes if not cause.verdict.is_unjudged}
         money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
         if told := [what for weight, what in money.items() if weight in weights]:
             return f"this wallet {', and '.join(told)}"
-        if unjudged := len(self.report.unjudged):
-            return f"{_scenarios(unjudged)} could not be judged, and nobody knows what became of the money"
+        in_time = [each for each in self.report.failures if not _is_out_of_time(each)]
+        if not in_time:
+            failed = _scenarios(len(self.report.failures))
+            return f"the run's own time limit (deadline) was used up before {failed} could be judged"
+        if unjudged := sum(each.is_unjudged for each in in_time):
+            moved = self.report.moving_calls > 0
+            known = "nobody knows what became of the money" if moved else "no call that moves money was sent"
+            return f"{_scenarios(unjudged)} could not be judged, and {known}"
         return "this wallet breaks the contract with the service"
+
+
+def _is_out_of_time(verdict: Verdict) -> bool:
+    """Return whether the run's own time limit is why *verdict* failed."""
+    return bool(verdict.notes) and verdict.notes[0].cause == KnownCause.OUT_OF_TIME
 
 
 def balance_in_words(moved: Moved) -> str:

@@ -90,6 +90,8 @@ def _placed_at_once(at: Stage, bets: Sequence[BetCalls]) -> list[Carried]:
     at.player.due_cents -= wager_cents * taken
     for each in heard:
         at.check_unlimited(each, asked=True)
+    if all(each.code == Code.INVALID_REQUEST for each in heard):
+        at.check_success(heard[0])  # A call that is not understood takes no part in a race.
     if taken != before_cents // wager_cents:
         raise _wrongly_accepted(at, bets, heard, before_cents)
     for each in heard:
