@@ -105,19 +105,8 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        loop, is_over = asyncio.get_running_loop(), Event()
-
-        def bridge(function: Callable[..., Any]) -> Callable[..., Any]:
-            def called(*arguments: Any) -> Any:
-                if is_over.is_set():  # Nobody would answer.
-                    raise RuntimeError("the test has ended")
-                answer = function(*arguments)
-                if not inspect.isawaitable(answer):
-                    return answer
-                return asyncio.run_coroutine_threadsafe(_awaited(answer), loop).result()
-
-            return called
-
+        is_over = Event()
+        bridge = _bridge_to(asyncio.get_running_loop(), is_over)
         try:
             report, seen = await asyncio.to_thread(self._run, wallet, settings, bridge)
         finally:
@@ -172,6 +161,23 @@ class WalletCertifier:
 
 
 # Any: what the wallet or the supplied function returns.
+def _bridge_to(loop: asyncio.AbstractEventLoop, is_over: Event) -> _Bridge:
+    """Return what lets a thread call a function whose answer *loop* awaits, until the test *is_over*."""
+
+    def bridge(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            if is_over.is_set():  # Nobody would answer.
+                raise RuntimeError("the test has ended")
+            answer = function(*arguments)
+            if not inspect.isawaitable(answer):
+                return answer
+            return asyncio.run_coroutine_threadsafe(_awaited(answer), loop).result()
+
+        return called
+
+    return bridge
+
+
 async def _awaited(answer: Awaitable[Any]) -> Any:
     return await answer
 
