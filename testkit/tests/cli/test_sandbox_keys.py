@@ -1,5 +1,7 @@
 """The directory of `game-operator sandbox`: what is made, what is refused, and what a rotation leaves there."""
 
+import errno
+import itertools
 import json
 import re
 import signal
@@ -13,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli.keys import write_pair
+from game_operator.cli.output import write_privately
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import AuthenticationError, ConfigurationError
 from game_operator_testkit.cli.key_directory import key_directory
@@ -97,10 +100,14 @@ def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPr
         assert public_pem_of(keys.service_old) == second != first
 
 
-def test_a_rotation_that_cannot_be_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [None, 0, 1, 2], ids=["a folder in the way", "disk full", "at the 2nd", "at the 3rd"])
+def test_a_rotation_that_cannot_be_kept(written: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is switched, nothing is changed, and no key is told."""
     with key_directory(tmp_path) as keys:
-        (tmp_path / "service.old.pem").mkdir()
+        if written is None:
+            (tmp_path / "service.old.pem").mkdir()
+        else:
+            _fill_the_disk(monkeypatch, after=written)
         before = files_of(tmp_path)
         sandbox = Sandbox(service_private_key=keys.service_private, key_keeper=keys)
         sandbox.prepare_service_key()
@@ -112,6 +119,18 @@ def test_a_rotation_that_cannot_be_kept(tmp_path: Path) -> None:
     told = everything_told(refused.value)
     for key in (before["service.pem"], private_pem(following)):
         assert not any(line in told for line in key.decode().splitlines()[1:-1])
+
+
+def _fill_the_disk(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+    """Let only so many files be written."""
+    writes = itertools.count()
+
+    def write(path: Path, content: bytes, mode: int) -> None:
+        if next(writes) == after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_privately(path, content, mode)
+
+    monkeypatch.setattr("game_operator_testkit.cli.key_directory.write_privately", write)
 
 
 @pytest.mark.parametrize("name", ["operator", "service"])
@@ -145,11 +164,12 @@ def test_a_public_half_alone_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_an_encrypted_key_of_the_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It needs its passphrase, and the service's key has none; without a passphrase the public half alone can serve."""
+    """Its public half is enough; with the passphrase the two are compared, and the service's key has none."""
     mine = write_pair(tmp_path / "operator.pem", bits=2048, passphrase="secret")
+    with key_directory(tmp_path) as keys:
+        assert keys.public.read_text() == mine.public_pem
+    mine.public.unlink()
     with pytest.raises(ConfigurationError, match="is encrypted"), key_directory(tmp_path):
-        pass
-    with key_directory(tmp_path, service_alone=True):
         pass
     monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", "secret")
     with key_directory(tmp_path) as keys:

@@ -1,5 +1,6 @@
 """The key pairs of a sandbox on disk, kept over a restart and over a rotation."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli.keys import public_path, public_pem_of, write_new, write_pair
 from game_operator.cli.options import is_encrypted
-from game_operator.cli.output import PUBLIC_MODE, write_privately
+from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
 from game_operator.signers.environment import environment_passphrase
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
@@ -45,17 +46,28 @@ class KeyDirectory:
         Write *following* as the service's pair, and the private key of now as the old one.
 
         Raises:
-            ConfigurationError: That is not possible.
+            ConfigurationError: That is not possible; then all is as it was.
         """
         try:
-            write_privately(self._old, self.service_private.read_bytes())
-            write_privately(self.service_public, public_pem_of(following.public_key()), PUBLIC_MODE)
-            write_privately(self.service_private, private_pem(following))
+            _replace(
+                (self._old, self.service_private.read_bytes(), SECRET_MODE),
+                (self.service_public, public_pem_of(following.public_key()), PUBLIC_MODE),
+                (self.service_private, private_pem(following), SECRET_MODE),
+            )
         except OSError as failed:
             problem = failed.strerror or failed
             raise ConfigurationError(
                 f"The new key cannot be kept in {self._old.parent}: {problem}. Nothing was switched."
             ) from None
+
+
+def _replace(*files: tuple[Path, bytes, int]) -> None:
+    """Write *files*, each a path with content and mode, beside those that are there, and replace these at the end."""
+    with TemporaryDirectory(prefix=".rotation-", dir=files[0][0].parent) as beside:
+        for path, content, mode in files:
+            write_privately(Path(beside) / path.name, content, mode)
+        for path, *_ in files:
+            os.replace(Path(beside) / path.name, path)
 
 
 @contextmanager
@@ -94,7 +106,10 @@ def _complete(private: Path) -> None:
             raise ConfigurationError(f"{private} is missing beside {public}: put it back, or remove both.")
         write_pair(private, bits=2048)
         return
-    key = public_key_of(load_signer(private, environment_passphrase() if is_encrypted(private) else None))
+    passphrase = environment_passphrase() if is_encrypted(private) else None
+    if is_encrypted(private) and not passphrase and public.exists():
+        return  # The operator's public half is enough, and its client will ask for the passphrase.
+    key = public_key_of(load_signer(private, passphrase))
     assert key is not None, "a key from a file has a public half"
     if not public.exists():
         write_new(public, public_pem_of(key), PUBLIC_MODE)

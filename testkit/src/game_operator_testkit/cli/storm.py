@@ -115,6 +115,8 @@ class PlanOptions:
                     f"After {fault}, service and wallet differ, and a storm tests whether they agree. Switch it on in "
                     "`game-operator sandbox`, and reconcile."
                 )
+        if self.instance is not None and not (self.instance and self.instance.isprintable()):
+            raise ConfigurationError(f"{shown(self.instance)} is no id of a game instance. Pass one as --instance.")
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
         start_millis = time.time_ns() // 1_000_000
         return TraceHead(

@@ -22,8 +22,8 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
 
     answer(_document(report, trace))
     show_details(report.figures)
-    # If nothing was tried, what differs only follows from that.
-    found = () if report.all_refused else report.differences
+    # If every bet was refused, what differs only follows from that.
+    found = () if report.all_refused and not report.broken_off else report.differences
     if found:
         say(f"{counted(len(found), 'difference')} between service and wallet:", style="bold red")
     for difference in found[:_MOST_LISTED]:

@@ -18,7 +18,7 @@ MARK: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,15})", re.ASCII)
 
 #: What ``call`` names beside the operations of webhooks.
 API_CALLS: Final = "operator-api"
-OPERATIONS: Final = ("withdraw", "deposit", "rollback", "player-balance", "deposit-batch")
+OPERATIONS: Final = ("withdraw", "deposit", "rollback", "player-balance")
 #: What ``answer`` names beside codes and statuses.
 LOST: Final = "no answer received"
 UNREADABLE: Final = "unreadable"

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Final
 
 #: Seconds that a process has to end by itself once the server stops, and after it was asked to.
@@ -23,12 +24,13 @@ class RunProcess:
     Args:
         title: What runs, such as ``certification``.
         arguments: Of ``game-operator``, made from the directory that files may be written to.
+        on_end: Called in another thread when the process has ended.
 
     Attributes:
         command: The command line, to be copied into a shell.
     """
 
-    def __init__(self, title: str, arguments: Callable[[Path], Sequence[str]]) -> None:
+    def __init__(self, title: str, arguments: Callable[[Path], Sequence[str]], on_end: Callable[[], object]) -> None:
         self.title: str = title
         # Only its owner can read it: a report names players and bets.
         self._directory = TemporaryDirectory(prefix="game-operator-run-")
@@ -46,6 +48,7 @@ class RunProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
+        Thread(target=self._wait, args=(on_end,), name=f"{title} of the control room", daemon=True).start()
 
     @property
     def exit_code(self) -> int | None:
@@ -79,3 +82,7 @@ class RunProcess:
                 then()
         self._process.wait()
         self._directory.cleanup()
+
+    def _wait(self, on_end: Callable[[], object]) -> None:
+        self._process.wait()
+        on_end()

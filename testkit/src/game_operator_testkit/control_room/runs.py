@@ -21,11 +21,8 @@ from game_operator_testkit.provider.faults import FAULT_PRESETS
 _SUGGESTED: Final = 200
 _REPORT: Final = "report.html"
 _TRACE: Final = "storm.trace"
-#: A report runs its own script. As a sandbox it has another origin than our pages, and loads nothing.
-_REPORT_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'self'; "
-    "sandbox allow-scripts"
-)
+#: As a sandbox, a report has another origin than our pages; it runs nothing, and loads nothing.
+_REPORT_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
 #: What an exit code of the command line means, and how it is coloured.
 _ENDINGS: Final[Mapping[int, tuple[str, str]]] = {
     0: ("It passed.", "good"),
@@ -135,10 +132,12 @@ class RunsPage(Page):
                 made.append("--moves-money")
             return made
 
-        self._run = RunProcess(form["kind"], arguments)
-        # The run moves their money and is not in Live, so the next balance after it is believed.
-        for player_id in _players(form):
-            sandbox.service.balances.accept(player_id)
+        def believe() -> None:
+            # The run has moved their money, and is not in Live.
+            for player_id in _players(form):
+                sandbox.service.balances.accept(player_id)
+
+        self._run = RunProcess(form["kind"], arguments, believe)
         if earlier is not None:
             earlier.end()
 
