@@ -527,6 +527,8 @@ USAGE = [
     pytest.param({"--wallet": "nonsense"}, "is not a valid address", id="no address"),
     pytest.param({"--wallet": "http://[1"}, "is not a valid address", id="half an address"),
     pytest.param({"--wallet": "https://wallet.example"}, "--moves-money", id="another machine"),
+    pytest.param({"--instance": ""}, "'' is no id of a game instance", id="no instance"),
+    pytest.param({"--instance": "a\udcff"}, "is no id of a game instance", id="an instance that is no text"),
     pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
