@@ -16,10 +16,9 @@ from game_operator.models.webhooks import BalanceCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.amounts import moved_by_another, why_off
 from game_operator_testkit.certifier.engine.calls import Player
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.replies import Replies
 from game_operator_testkit.certifier.engine.steps import Found, symptom_of, turned_away
-from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, TURNING_AWAY, KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).

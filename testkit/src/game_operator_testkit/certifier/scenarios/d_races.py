@@ -12,7 +12,7 @@ from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import batch
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.latency import MARKS_MS, percentile
@@ -318,7 +318,7 @@ def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
 
 def _is_other_clock(stale: Carried, newer: Carried) -> bool:
     """Whether another process has read; a read leaves no trace for one whose clock is behind (docs/decisions/0014)."""
-    return stale.request.path == "/player-balance" and stale.request.at != newer.request.at
+    return stale.request.path == BALANCE_PATH and stale.request.at != newer.request.at
 
 
 def _cents(heard: Carried) -> int:
