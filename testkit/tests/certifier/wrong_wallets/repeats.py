@@ -206,7 +206,7 @@ class IdsTrimmed(PlainWallet):
         return super()._read_id(value, longest).strip()
 
 
-@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10", may="D09")
+@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10", may="A03 D09")
 class PaysEachTxId(PlainWallet):
     def _deposit(self, case: Case) -> str:
         outcome = super()._deposit(case)
