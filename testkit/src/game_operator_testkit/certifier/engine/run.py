@@ -199,7 +199,7 @@ class Run:
         is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
         is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
         if (is_lone or is_open) and self._passes_again(scenario, stage):
-            found.reason += ". Played again, it passed: this happens by chance"
+            found.reason += ". Played again, it passed: it is chance, or an earlier call has left something behind"
             found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
             found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
 

@@ -335,14 +335,15 @@ def d08(at: Stage) -> None:
             rollback = at.request(bet.rollback(), "the rollback of a withdraw under way")
             requests += _turned(number, [withdraw, rollback])
         heard = at.answered(requests)
-        for number in range(_PAIRS_AT_ONCE):
-            _check_net_zero(at, *_turned(number, heard[2 * number : 2 * number + 2]))
-        _refunded_once(at, bets)
+        pairs = [_turned(number, heard[2 * number : 2 * number + 2]) for number in range(_PAIRS_AT_ONCE)]
+        for withdraw, rollback in pairs:
+            _check_net_zero(at, withdraw, rollback)
+        _refunded_once(at, bets, late=sum(not withdraw.succeeded for withdraw, _ in pairs))
     at.check_balances(at.player)
 
 
-def _refunded_once(at: Stage, bets: Sequence[BetCalls]) -> None:
-    """Hold that rollbacks of equal *bets* give nothing back when they come again, all at once."""
+def _refunded_once(at: Stage, bets: Sequence[BetCalls], *, late: int = 0) -> None:
+    """Hold that rollbacks of equal *bets*, *late* of them before their withdraws, give nothing back again at once."""
     if at.observed.is_slow:
         return
     at.check_balances(at.player)
@@ -351,8 +352,11 @@ def _refunded_once(at: Stage, bets: Sequence[BetCalls]) -> None:
     if rest or not 0 < 2 * twice <= len(bets):
         at.check_balances(at.player)
         return
-    told = f"{twice} of {len(bets)} gave their wagers back once more; the others were known"
-    raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
+    told = f"{twice} of {len(bets)} gave their wagers back once more"
+    if twice == late:
+        told += ", as many as had come before their withdraws, which were refused"
+        raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, symptom="/rollback too much")
+    raise Found(f"{told}; the others were known", heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
 
 
 def d09(at: Stage) -> None:
