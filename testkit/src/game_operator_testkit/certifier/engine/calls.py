@@ -105,6 +105,8 @@ class Calls:
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
+    # The first refusal of each call that was refused alone and would have moved money.
+    _refused: dict[bytes, Carried] = field(default_factory=dict, init=False)
     # An answer, and what its call must have moved.
     _moving: tuple[Carried, int] | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
@@ -280,6 +282,8 @@ class Calls:
                 self.told[call.player_id] = heard.balance_cents
         if heard.succeeded:
             self._accepted.add(heard.request.body)
+        elif alone and heard.code:
+            self._refused.setdefault(heard.request.body, heard)
         self._first_codes.setdefault(heard.request.body, heard.code)
         if heard.timed_out and isinstance(call, WithdrawCall):
             self._in_doubt.append(heard.request)
