@@ -89,7 +89,8 @@ class PaysEachTime(_MovesAgain):
         return outcome
 
 
-@wrong("gives the wager back each time that the rollback is sent", must="B02", may="B05 C09 D02 G04 H05 H06")
+@wrong("gives the wager back each time that the rollback is sent", must="B02",
+       may="B05 C09 D01 D02 D08 G04 H05 H06")  # fmt: skip
 class RefundsEachTime(_MovesAgain):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)

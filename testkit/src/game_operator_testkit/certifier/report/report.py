@@ -4,7 +4,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
+from game_operator_testkit.certifier.report.verdicts import (
+    KnownCause,
+    Mistake,
+    Outcome,
+    Verdict,
+    mistake_of,
+    replies_to,
+    slug_of,
+)
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
@@ -273,8 +281,8 @@ def _seen(verdict: Verdict, causes: Collection[str]) -> str:
     slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
     if slug in _MISSING_ANSWERS and KnownCause.NOW_AND_THEN in causes:
         return KnownCause.NOW_AND_THEN
-    if slug in _MISSING_ANSWERS and KnownCause.REPEAT_REFUSED in causes and verdict.is_repeat:
-        return KnownCause.REPEAT_REFUSED
+    if slug in _MISSING_ANSWERS and KnownCause.REPEAT_REFUSED in causes and verdict.decisive is not None:
+        return KnownCause.REPEAT_REFUSED if replies_to(verdict.decisive, verdict.exchanges) else slug
     return slug
 
 

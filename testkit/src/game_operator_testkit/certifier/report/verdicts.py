@@ -344,11 +344,6 @@ class Verdict:
         place = self.notes[0].exchange if self.notes else None
         return None if place is None else self.exchanges[place]
 
-    @property
-    def is_repeat(self) -> bool:
-        """Whether what decided is a call that moves money, and the same bytes had a reply."""
-        return self.decisive is not None and bool(replies_to(self.decisive, self.exchanges))
-
 
 def replies_to(call: Exchange, exchanges: Iterable[Exchange]) -> list[Reply]:
     """Return the replies that the same bytes had among *exchanges*; none if the call moves no money."""

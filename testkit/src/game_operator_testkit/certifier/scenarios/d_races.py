@@ -336,9 +336,9 @@ def d08(at: Stage) -> None:
             requests += _turned(number, [withdraw, rollback])
         heard = at.answered(requests)
         pairs = [_turned(number, heard[2 * number : 2 * number + 2]) for number in range(_PAIRS_AT_ONCE)]
-        for withdraw, rollback in pairs:
-            _check_net_zero(at, withdraw, rollback)
-        _refunded_once(at, bets, late=sum(not withdraw.succeeded for withdraw, _ in pairs))
+        for pair in pairs:
+            _check_net_zero(at, *pair)
+        _refunded_once(at, bets, late=sum(not placed.succeeded for placed, _ in pairs))
     at.check_balances(at.player)
 
 
@@ -349,12 +349,11 @@ def _refunded_once(at: Stage, bets: Sequence[BetCalls], *, late: int = 0) -> Non
     at.check_balances(at.player)
     heard = at.answered([at.request(bet.rollback(), "one of many rollbacks, sent again") for bet in bets])
     twice, rest = divmod(at.balance_of(at.player) - at.player.due_cents, bets[0].wager_cents)
-    if rest or not 0 < 2 * twice <= len(bets):
+    if rest or not 0 < twice <= len(bets):
         at.check_balances(at.player)
         return
     told = f"{twice} of {len(bets)} gave their wagers back once more"
-    if twice == late:
-        told += ", as many as had come before their withdraws, which were refused"
+    if 2 * twice > len(bets) or twice in (late, len(bets) - late):
         raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, symptom="/rollback too much")
     raise Found(f"{told}; the others were known", heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
 
