@@ -188,7 +188,7 @@ def hold_caught(wrong: WrongWallet, folder: Path, *, everywhere: bool) -> None:
     assert not report.passed
     first = report.causes[0]
     is_first = (
-        wrong.first in f"{first.title} {first.verdict.name}"
+        any(each in f"{first.title} {first.verdict.name}" for each in wrong.first)
         if wrong.first
         else first.verdict.id in {wrong.must, *wrong.may}
     )

@@ -6,7 +6,7 @@ import pytest
 
 from game_operator_testkit.certifier import Note, Outcome, Verdict, Weight
 from game_operator_testkit.certifier.report.report import ALL, causes_of
-from game_operator_testkit.certifier.report.verdicts import KnownCause
+from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause
 from testkit.tests.certifier.reports import exchange
 
 UNREADABLE, SHARED, NO_REPLY = KnownCause.UNREADABLE, KnownCause.SHARED, KnownCause.NO_REPLY
@@ -158,3 +158,21 @@ def test_what_is_blind_first_stands_for_what_follows() -> None:
     # What a scenario heard at the run's beginning is not what it is blind by.
     (cause,) = causes_of([blind("D05", 2_000), blind("E01"), blind("F03", 1_000), blind("H06", 500, 3_000)], {})
     assert cause.ids == ("F03", "D05", "H06", "E01")
+
+
+@pytest.mark.parametrize(
+    ("before", "ids"),
+    [
+        pytest.param(exchange(), [("B01", "D06")], id="a repeat"),
+        pytest.param(exchange(body=b"{}"), [("B01",), ("D06",)], id="another call"),
+        pytest.param(exchange(status=0, answer=b""), [("B01",), ("D06",)], id="no reply before"),
+    ],
+)
+def test_a_repeat_that_fails_is_refused(before: Exchange, ids: list[tuple[str, ...]]) -> None:
+    """Where repeats are refused, an answer that is missing belongs to the same mistake only if its call is a repeat."""
+    crashed = failed("D06", BROKEN, KnownCause.CRASH)
+    notes = tuple(replace(note, exchange=1) for note in crashed.notes)
+    crashed = replace(crashed, notes=notes, exchanges=(before, exchange(status=500, answer=b"<h1>500</h1>")))
+    refused = replace(failed("B01", BROKEN, KnownCause.REPEAT_REFUSED), exchanges=(exchange(),))
+    causes = causes_of([refused, crashed], {})
+    assert [cause.ids for cause in causes] == ids

@@ -222,6 +222,18 @@ def test_the_call_before_others_fail_is_named() -> None:
     )
 
 
+@pytest.mark.parametrize(("left_cents", "is_named"), [(9_000, True), (8_900, False), (11_000, False)])
+def test_refused_calls_that_are_worth_the_difference_are_named(left_cents: int, is_named: bool) -> None:
+    """Their refusals had no balance, so only a later balance check shows that their money moved."""
+    at = stage()
+    for title in ("a late one", "another"):
+        judged(at, partial(at.refuses, at.bet().withdraw(), title, "BET_ROLLED_BACK"), ("BET_ROLLED_BACK", None))
+    with pytest.raises(Found) as raised:
+        judged(at, partial(at.check_balances, at.player), (None, left_cents))
+    named = "by what was refused before: a late one (BET_ROLLED_BACK) and another (BET_ROLLED_BACK)"
+    assert raised.value.reason.endswith(named) is is_named
+
+
 def test_a_call_that_fails_after_a_success_is_alone() -> None:
     """Nothing is said of the call before, which went well."""
     at = stage()

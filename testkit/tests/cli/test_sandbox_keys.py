@@ -100,7 +100,9 @@ def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPr
         assert public_pem_of(keys.service_old) == second != first
 
 
-@pytest.mark.parametrize("written", [None, 0, 1, 2], ids=["a folder in the way", "disk full", "at the 2nd", "at the 3rd"])
+@pytest.mark.parametrize(
+    "written", [None, 0, 1, 2], ids=["a folder in the way", "disk full", "at the 2nd", "at the 3rd"]
+)
 def test_a_rotation_that_cannot_be_kept(written: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is switched, nothing is changed, and no key is told."""
     with key_directory(tmp_path) as keys:

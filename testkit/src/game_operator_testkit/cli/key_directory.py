@@ -1,6 +1,5 @@
 """The key pairs of a sandbox on disk, kept over a restart and over a rotation."""
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -67,7 +66,7 @@ def _replace(*files: tuple[Path, bytes, int]) -> None:
         for path, content, mode in files:
             write_privately(Path(beside) / path.name, content, mode)
         for path, *_ in files:
-            os.replace(Path(beside) / path.name, path)
+            (Path(beside) / path.name).replace(path)
 
 
 @contextmanager

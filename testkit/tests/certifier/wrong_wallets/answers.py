@@ -91,7 +91,7 @@ class PaysLessTheWager(PlainWallet):
 
 
 @wrong("keeps replies under player and amount, and answers the next such bet with them", must="B03", may="*",
-       first="gets the answer to another call")  # fmt: skip
+       first=("gets the answer to another call", "new bet is accepted, and nothing is debited"))  # fmt: skip
 class RepliesByPlayerAndAmount(PlainWallet):
     def _carry_out(self, call: Call) -> Reply:
         if call.operation != "withdraw":

@@ -29,7 +29,7 @@ class WrongWallet:
         may: The other scenarios that may fail, for the same mistake shows there; nothing else may.
         on_file: Whether it needs a database in a file, as several processes share one.
         operations: How many random operations show what it does wrong.
-        first: What the title of the first cause has in it; "" if the first cause is one of the scenarios above.
+        first: What the title of the first cause has in it, one of these; none if it is one of the scenarios above.
     """
 
     name: str
@@ -39,7 +39,7 @@ class WrongWallet:
     may: frozenset[str]
     on_file: bool = False
     operations: int = RANDOM_OPERATIONS
-    first: str = ""
+    first: tuple[str, ...] = ()
 
     @property
     def may_anything(self) -> bool:
@@ -60,7 +60,7 @@ def wrong(
     may: str = "",
     on_file: bool = False,
     operations: int = RANDOM_OPERATIONS,
-    first: str = "",
+    first: str | tuple[str, ...] = (),
 ) -> Callable[[type[W]], type[W]]:
     """Register the class below; *may* has ids with spaces between them, or is ``*`` for all."""
     all_ids = frozenset(each.id for each in scenarios())
@@ -75,7 +75,7 @@ def wrong(
             (all_ids if may == "*" else frozenset(may.split())) - {must},
             on_file,
             operations,
-            first,
+            (first,) if isinstance(first, str) else first,
         )
         return kind
 

@@ -89,7 +89,8 @@ class PaysEachTime(_MovesAgain):
         return outcome
 
 
-@wrong("gives the wager back each time that the rollback is sent", must="B02", may="B05 C09 D02 G04 H05 H06")
+@wrong("gives the wager back each time that the rollback is sent", must="B02",
+       may="B05 C09 D01 D02 D08 G04 H05 H06")  # fmt: skip
 class RefundsEachTime(_MovesAgain):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)
@@ -206,7 +207,7 @@ class IdsTrimmed(PlainWallet):
         return super()._read_id(value, longest).strip()
 
 
-@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10", may="D09")
+@wrong("credits every deposit of a bet that has a tx_id of its own", must="B10", may="A03 D09")
 class PaysEachTxId(PlainWallet):
     def _deposit(self, case: Case) -> str:
         outcome = super()._deposit(case)

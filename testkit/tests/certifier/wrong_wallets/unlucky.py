@@ -110,7 +110,7 @@ class CreditsAndFails(_Counting):
         raise RuntimeError("after the money moved")
 
 
-@wrong("pays a win after a loss of the same bet", must="A03", may="G04")
+@wrong("pays a win after a loss of the same bet", must="A03", may="D09 G04")
 class PaysALostBet(PlainWallet):
     def _deposit(self, case: Case) -> str:
         bet, call = case.bet, case.call
@@ -134,7 +134,7 @@ class LooksUpWithLike(PlainWallet):
         return Bet(*row) if row else None
 
 
-@wrong("keeps the tx_ids of forged deposits, and refuses them for good", must="E01", may="E02 E06",
+@wrong("keeps the tx_ids of forged deposits, and refuses them for good", must="E01", may="E02 E06 E12",
        first="refusal of a forged call is stored")  # fmt: skip
 class KeepsForgeries(PlainWallet):
     def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:

@@ -25,6 +25,8 @@ MOST_IN_VAIN: Final = 2
 def why_off(at: Replies, player: Player, heard: Carried, *, due_cents: int, moved_cents: int) -> tuple[str, str]:
     """Return why the call of *heard* moved another amount than is due: a cause, and more words for the reason."""
     told = f": it moved the balance by {_signed(moved_cents)} in place of {_signed(due_cents)}"
+    if at.observed.late_seconds:
+        return "", told  # Money of an earlier call may have come in between.
     if moved_cents == -due_cents != 0:
         return KnownCause.OPPOSITE, told
     if due_cents and moved_cents in (0, 2 * due_cents):

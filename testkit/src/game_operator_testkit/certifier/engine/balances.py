@@ -16,10 +16,9 @@ from game_operator.models.webhooks import BalanceCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.amounts import moved_by_another, why_off
 from game_operator_testkit.certifier.engine.calls import Player
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.replies import Replies
 from game_operator_testkit.certifier.engine.steps import Found, symptom_of, turned_away
-from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, TURNING_AWAY, KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
@@ -176,7 +175,16 @@ class Balances(Replies):
             return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
         if player is self.other and player.id not in self.playing:
             return KnownCause.SHARED, ""
-        return "", self._alike_before(off_cents, shown_by) if shown_by else ""
+        return "", self._refused_before(off_cents) or (self._alike_before(off_cents, shown_by) if shown_by else "")
+
+    def _refused_before(self, off_cents: int) -> str:
+        """Return what to add if the calls that were refused would have moved as much as the money is off."""
+        worth = {body: self.moved_if_carried_out(each) for body, each in self._refused.items()}
+        alike = [self._refused[body] for body, cents in worth.items() if cents * off_cents > 0]
+        if not alike or sum(map(self.moved_if_carried_out, alike)) != off_cents:
+            return ""
+        told = " and ".join(f"{each.request.title} ({each.code})" for each in alike)
+        return f". As much would have been moved by what was refused before: {told}"
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""

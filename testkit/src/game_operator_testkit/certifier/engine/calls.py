@@ -14,11 +14,11 @@ from game_operator.errors import shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BATCH_PATHS, BodyWriter
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH, Observed
+from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.steps import NotTried
 from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.engine.wire import exception_in
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Note, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Note, Weight
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request, Seal
@@ -105,6 +105,8 @@ class Calls:
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
+    # The first refusal of each call that was refused alone and would have moved money.
+    _refused: dict[bytes, Carried] = field(default_factory=dict, init=False)
     # An answer, and what its call must have moved.
     _moving: tuple[Carried, int] | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
@@ -280,6 +282,8 @@ class Calls:
                 self.told[call.player_id] = heard.balance_cents
         if heard.succeeded:
             self._accepted.add(heard.request.body)
+        elif alone and heard.code:
+            self._refused.setdefault(heard.request.body, heard)
         self._first_codes.setdefault(heard.request.body, heard.code)
         if heard.timed_out and isinstance(call, WithdrawCall):
             self._in_doubt.append(heard.request)

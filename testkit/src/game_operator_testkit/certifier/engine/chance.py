@@ -7,10 +7,9 @@ from typing import Final
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall, WithdrawCall
 from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
 from game_operator_testkit.certifier.engine.balances import units
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
-from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, Exchange, KnownCause, replies_to
 
 _TRIES: Final = 40
 _FEWEST_TRIES: Final = 10
@@ -44,8 +43,7 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
     seen = at.observed
     sent = Counter(each.request_body for each in exchanges.values() if each.path != BALANCE_PATH)
     is_about_repeats = any(times > 1 for times in sent.values())
-    hides = seen.unjudged or seen.late_seconds or seen.is_behind
-    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= MOST_IN_VAIN:
+    if not is_about_repeats or seen.is_slow or seen.hides_money or seen.tried_in_vain >= MOST_IN_VAIN:
         return
     if not seen.forgets_by_chance:
         lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
@@ -60,7 +58,7 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
 
 def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
     """Let *found* say that calls like its own are refused now and then, if of many fresh ones some are too."""
-    decisive = exchanges.get(-1 if found.place is None else found.place)
+    decisive = _decisive(found, exchanges)
     call = None if decisive is None else at.call_of(decisive.request_body)
     code = None if decisive is None or decisive.reply is None else decisive.reply.code
     if call is None or code is None or not found.is_refusal or at.observed.unjudged:
@@ -105,7 +103,7 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
     Return whether a call that got no answer has one now. Once may have a reason in what came before; what happens again
     is chance.
     """
-    decisive = exchanges.get(-1 if found.place is None else found.place)
+    decisive = _decisive(found, exchanges)
     if decisive is None or (decisive.signed_by, decisive.manner, decisive.at) != _AS_EVER or at.observed.is_slow:
         return False
     call = at.call_of(decisive.request_body)
@@ -138,23 +136,19 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
     """Return whether *found* is of a call that was a SUCCESS before, byte for byte, and its cause is not known."""
-    seen = at.observed
-    hides = seen.unjudged or seen.late_seconds or seen.is_behind
-    return found.cause != KnownCause.NOT_KEPT and not hides and _is_repeat(found, exchanges)
+    return found.cause != KnownCause.NOT_KEPT and not at.observed.hides_money and _is_repeat(found, exchanges)
+
+
+def _decisive(found: Found, exchanges: Mapping[int, Exchange]) -> Exchange | None:
+    return exchanges.get(-1 if found.place is None else found.place)
 
 
 def _is_repeat(found: Found, exchanges: Mapping[int, Exchange]) -> bool:
-    decisive = exchanges.get(-1 if found.place is None else found.place)
-    return (
-        decisive is not None
-        and decisive.path != BALANCE_PATH
-        and any(
-            place < (found.place or 0)
-            and each.request_body == decisive.request_body
-            and (each.told.startswith("SUCCESS") or (found.cause in LOOKS_SILENT and each.reply is not None))
-            for place, each in exchanges.items()
-        )
-    )
+    decisive = _decisive(found, exchanges)
+    if decisive is None:
+        return False
+    before = replies_to(decisive, [each for place, each in exchanges.items() if place < (found.place or 0)])
+    return any(reply.code is None or found.cause in LOOKS_SILENT for reply in before)
 
 
 def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:

@@ -10,8 +10,7 @@ from game_operator.models.webhooks import LONGEST_ID, BalanceCall, MovingCall, W
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
-from game_operator_testkit.certifier.report.verdicts import KnownCause
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause
 from game_operator_testkit.provider.delivery import Carried
 
 WITHDRAW: Final = "/withdraw"

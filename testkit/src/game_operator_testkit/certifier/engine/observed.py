@@ -9,11 +9,11 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
 from game_operator_testkit.certifier.engine.wire import odd_shape
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import Manner
 
-BALANCE_PATH: Final = "/player-balance"
 #: The pace is that of the first calls, sent one at a time.
 _PACED_BY: Final = 25
 #: At this pace, and above it, a scenario is played in full.
@@ -154,6 +154,11 @@ class Observed:
     def is_slow(self) -> bool:
         """Whether answers take so long that calls are put together where that shows the same."""
         return self.usual_ms > 4 * _USUAL_MS
+
+    @property
+    def hides_money(self) -> bool:
+        """Whether balances cannot be compared right after a call."""
+        return bool(self.unjudged or self.late_seconds or self.is_behind)
 
     @property
     def is_behind(self) -> bool:

@@ -20,14 +20,22 @@ from game_operator_testkit.certifier.engine.chance import (
     look_for_luck,
 )
 from game_operator_testkit.certifier.engine.limits import find_wager
-from game_operator_testkit.certifier.engine.observed import BALANCE_PATH, Observed
+from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
 from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
 from game_operator_testkit.certifier.engine.supplies import at_hand, missing_told
 from game_operator_testkit.certifier.report.again import signer_of, without_signatures
-from game_operator_testkit.certifier.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight
+from game_operator_testkit.certifier.report.verdicts import (
+    BALANCE_PATH,
+    Exchange,
+    KnownCause,
+    Note,
+    Outcome,
+    Verdict,
+    Weight,
+)
 from game_operator_testkit.provider.delivery import Carried, reply_in
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.in_process import InProcessCarrier, WrongReplyError
@@ -201,7 +209,7 @@ class Run:
         is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
         is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
         if (is_lone or is_open) and self._passes_again(scenario, stage):
-            found.reason += ". Played again, it passed: this happens by chance"
+            found.reason += ". Played again, it passed: it is chance, or an earlier call has left something behind"
             found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
             found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
 

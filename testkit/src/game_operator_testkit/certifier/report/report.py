@@ -1,10 +1,18 @@
 """A certification as a whole: its verdicts, its figures, and what to change first."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
+from game_operator_testkit.certifier.report.verdicts import (
+    KnownCause,
+    Mistake,
+    Outcome,
+    Verdict,
+    mistake_of,
+    replies_to,
+    slug_of,
+)
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
@@ -256,20 +264,28 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
-    slugs = [slug_of(each.notes[0].cause) for each in (verdict, *failed) if each.notes]
-    slug = slugs[0] if verdict.notes else ""
-    if slug in _MISSING_ANSWERS and KnownCause.NOW_AND_THEN in slugs:
-        return KnownCause.NOW_AND_THEN
+    causes = {slug_of(each.notes[0].cause) for each in failed if each.notes}
+    slug = _seen(verdict, causes)
     mistake = mistake_of(slug)
     if mistake is None:
         return slug
     if mistake.general_from > 1:
-        alike = sum(bool(each.notes) and slug_of(each.notes[0].cause) == slug for each in failed)
+        alike = sum(_seen(each, causes) == slug for each in failed)
         return slug if alike >= mistake.general_from else ""
     if not mistake.only_in_the_plainest:
         return slug
     plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)
     return slug if slug in map(slug_of, plainest) else ""
+
+
+def _seen(verdict: Verdict, causes: Collection[str]) -> str:
+    """Return the mistake of a verdict by itself; if an answer is missing, one of *causes* that may be the reason."""
+    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    if slug in _MISSING_ANSWERS and KnownCause.NOW_AND_THEN in causes:
+        return KnownCause.NOW_AND_THEN
+    if slug in _MISSING_ANSWERS and KnownCause.REPEAT_REFUSED in causes and verdict.decisive is not None:
+        return KnownCause.REPEAT_REFUSED if replies_to(verdict.decisive, verdict.exchanges) else slug
+    return slug
 
 
 def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:

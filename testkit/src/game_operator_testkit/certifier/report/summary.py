@@ -9,13 +9,20 @@ from typing import Final
 from game_operator.text import money
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
-from game_operator_testkit.certifier.report.verdicts import GROUPS, Exchange, KnownCause, Outcome, Verdict, Weight
+from game_operator_testkit.certifier.report.verdicts import (
+    BALANCE_PATH,
+    GROUPS,
+    Exchange,
+    KnownCause,
+    Outcome,
+    Verdict,
+    Weight,
+)
 from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 
 #: Ids that are named in a sentence, and calls that are named where no single one is wrong.
 _IDS: Final = 12
 _STEPS: Final = 8
-_BALANCE: Final = "/player-balance"
 _PERCENTS: Final = (50, 95, 99)
 
 
@@ -219,7 +226,7 @@ def balance_in_words(moved: Moved) -> str:
 
 def deciding_exchange(verdict: Verdict) -> Exchange | None:
     """Return the exchange that decided; or the last call before the balance that was found wrong; or None."""
-    calls = (each for each in reversed(verdict.exchanges) if each.path != _BALANCE)
+    calls = (each for each in reversed(verdict.exchanges) if each.path != BALANCE_PATH)
     return verdict.decisive or next(calls, None)
 
 

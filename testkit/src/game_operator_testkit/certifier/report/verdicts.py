@@ -1,7 +1,7 @@
 """What a certification finds: a verdict for each scenario, and mistakes that show in many (mistakes.toml)."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -111,6 +111,7 @@ class KnownCause(StrEnum):
     UNSERVED = "batches are not served"
 
 
+BALANCE_PATH: Final = "/player-balance"
 #: HTTP statuses of a proxy, firewall or login in front of a wallet.
 TURNING_AWAY: Final = frozenset({401, 403, 407, 429})
 
@@ -342,3 +343,11 @@ class Verdict:
         """The exchange that decided, if one did."""
         place = self.notes[0].exchange if self.notes else None
         return None if place is None else self.exchanges[place]
+
+
+def replies_to(call: Exchange, exchanges: Iterable[Exchange]) -> list[Reply]:
+    """Return the replies that the same bytes had among *exchanges*; none if the call moves no money."""
+    if call.path == BALANCE_PATH:
+        return []
+    sent = call.path, call.request_body
+    return [each.reply for each in exchanges if each.reply is not None and (each.path, each.request_body) == sent]

@@ -12,7 +12,7 @@ from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import batch
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.latency import MARKS_MS, percentile
@@ -320,7 +320,7 @@ def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
 
 def _is_other_clock(stale: Carried, newer: Carried) -> bool:
     """Whether another process has read; a read leaves no trace for one whose clock is behind (docs/decisions/0014)."""
-    return stale.request.path == "/player-balance" and stale.request.at != newer.request.at
+    return stale.request.path == BALANCE_PATH and stale.request.at != newer.request.at
 
 
 def _cents(heard: Carried) -> int:
@@ -337,24 +337,27 @@ def d08(at: Stage) -> None:
             rollback = at.request(bet.rollback(), "the rollback of a withdraw under way")
             requests += _turned(number, [withdraw, rollback])
         heard = at.answered(requests)
-        for number in range(_PAIRS_AT_ONCE):
-            _check_net_zero(at, *_turned(number, heard[2 * number : 2 * number + 2]))
-        _refunded_once(at, bets)
+        pairs = [_turned(number, heard[2 * number : 2 * number + 2]) for number in range(_PAIRS_AT_ONCE)]
+        for pair in pairs:
+            _check_net_zero(at, *pair)
+        _refunded_once(at, bets, late=sum(not placed.succeeded for placed, _ in pairs))
     at.check_balances(at.player)
 
 
-def _refunded_once(at: Stage, bets: Sequence[BetCalls]) -> None:
-    """Hold that rollbacks of equal *bets* give nothing back when they come again, all at once."""
-    if at.observed.is_slow:
+def _refunded_once(at: Stage, bets: Sequence[BetCalls], *, late: int = 0) -> None:
+    """Hold that rollbacks of equal *bets*, *late* of them before their withdraws, give nothing back again at once."""
+    if at.observed.is_slow or at.observed.hides_money:
         return
     at.check_balances(at.player)
     heard = at.answered([at.request(bet.rollback(), "one of many rollbacks, sent again") for bet in bets])
     twice, rest = divmod(at.balance_of(at.player) - at.player.due_cents, bets[0].wager_cents)
-    if rest or not 0 < 2 * twice <= len(bets):
+    if rest or not 0 < twice <= len(bets):
         at.check_balances(at.player)
         return
-    told = f"{twice} of {len(bets)} gave their wagers back once more; the others were known"
-    raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
+    told = f"{twice} of {len(bets)} gave their wagers back once more"
+    if 2 * twice > len(bets) or twice in (late, len(bets) - late):
+        raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, symptom="/rollback too much")
+    raise Found(f"{told}; the others were known", heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
 
 
 def d09(at: Stage) -> None:
