@@ -280,6 +280,7 @@ class Calls:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
                 self.told[call.player_id] = heard.balance_cents
+        self._check_clock(heard)
         if heard.succeeded:
             self._accepted.add(heard.request.body)
         elif alone and heard.code:
@@ -294,6 +295,16 @@ class Calls:
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)
+
+    def _check_clock(self, heard: Carried) -> None:
+        """Note, once in a scenario, a timestamp that is minutes or hours off those of the wallet's other answers."""
+        seconds = self.observed.off_clock_seconds(heard)
+        if not seconds or any(each.cause == KnownCause.OTHER_CLOCK for each in self.notes):
+            return
+        told = f"its timestamp is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} the clock of other answers"
+        if heard.request.body in self._accepted:
+            told += "; the call has come before"
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.OTHER_CLOCK, heard)
 
     def _note_closed(self, heard: Carried, closed: ClosedUnansweredError) -> None:
         """Note that a kept connection was closed; as a mistake if such a one is in use, and no limit explains it."""

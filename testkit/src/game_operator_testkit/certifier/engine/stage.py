@@ -410,8 +410,8 @@ class Stage(Diagnosis):
         symptom = _accepted_symptom(heard, code)
         # What is only said to be done doubles nothing.
         weight = None if moved else Weight.MONEY_LOST
-        if not moved and code in _OF_AN_ENDED_BET:
-            cause = cause or KnownCause.ONLY_SAID
+        if not moved and code in _OF_AN_ENDED_BET and cause in ("", KnownCause.PAID_AGAIN):
+            cause = KnownCause.ONLY_SAID
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 

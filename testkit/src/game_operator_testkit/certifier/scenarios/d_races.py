@@ -117,11 +117,16 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
     # Each bet gives back what it is said to have paid. If that is what was taken, the answers were other bets'.
     for bet in bets:
         at.send(at.request(bet.rollback(), "a rollback, to see what the bet had paid"))
-    back_cents = at.balance_of(at.player) - left_cents
+    taken_cents, back_cents = before_cents - left_cents, at.balance_of(at.player) - left_cents
     told = f"{told}. Rollbacks of all these bets gave back {units(back_cents)}, "
-    if back_cents == before_cents - left_cents:
+    if back_cents == taken_cents:
         return Found(f"{told}exactly what was taken: answers belong to other bets", cause=KnownCause.SAME_REPLY)
-    return Found(f"{told}and {units(before_cents - left_cents)} was taken", cause=KnownCause.LOST_UPDATE)
+    told = f"{told}and {units(taken_cents)} was taken"
+    if taken_cents > wager_cents * taken:
+        # Where one debit overwrites another, too much is left.
+        told += f". The accepted wagers are {units(wager_cents * taken)}: too much was debited"
+        return Found(told, cause=KnownCause.DEBITED_MORE)
+    return Found(told, cause=KnownCause.LOST_UPDATE)
 
 
 def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
