@@ -81,6 +81,7 @@ class Calls:
         bets: The bets that have been made.
         told: The balance of each player in the last answer to a movement, in cents, by their ids, where it is known.
         earlier: Calls of the beginning of the run, with their first answers.
+        moving: The last answer that was judged, and by how many cents its call must have moved the balance.
         suspects: What it means if a balance is off by so many cents: a cause, and more words for the reason.
     """
 
@@ -102,13 +103,12 @@ class Calls:
     told: dict[str, int] = field(default_factory=dict, init=False)
     earlier: list[tuple[MovingCall, Carried]] = field(default_factory=list, init=False)
     suspects: dict[int, tuple[KnownCause, str]] = field(default_factory=dict, init=False)
+    moving: tuple[Carried, int] | None = field(default=None, init=False)
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
     # The first refusal of each call that was refused alone and would have moved money.
     _refused: dict[bytes, Carried] = field(default_factory=dict, init=False)
-    # An answer, and what its call must have moved.
-    _moving: tuple[Carried, int] | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
@@ -121,6 +121,7 @@ class Calls:
     _accepted: set[bytes] = field(default_factory=set, init=False)
     # How each call was answered first.
     _first_codes: dict[bytes, str | None] = field(default_factory=dict, init=False)
+    _movements_heard: list[Carried] = field(default_factory=list, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
     # Withdraws that got no answer in time, and may still be carried out.
     _in_doubt: list[Request] = field(default_factory=list, init=False)
@@ -258,6 +259,7 @@ class Calls:
         (heard,) = self.carry([request])
         if request.path != BALANCE_PATH:
             self._moved = heard
+            self._movements_heard.append(heard)
         self._look_at(heard, alone=True)
         return heard
 
@@ -303,7 +305,7 @@ class Calls:
             return
         told = f"its timestamp is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} the clock of other answers"
         if heard.request.body in self._accepted:
-            told += "; the call has come before"
+            told += "; that of the first answer to the same call is not"
         self.note(told, Weight.CONTRACT_BROKEN, KnownCause.OTHER_CLOCK, heard)
 
     def _note_closed(self, heard: Carried, closed: ClosedUnansweredError) -> None:
