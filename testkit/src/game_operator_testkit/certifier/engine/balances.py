@@ -71,6 +71,7 @@ class Balances(Replies):
     def check_balances(self, *players: Player, after: Carried | None = None) -> None:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         players = players or (self.player, self.other)
+        self._recent = tuple(self.observed.movements)  # What is sent to find out more is none of them.
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
             if actual_cents == player.due_cents:
                 continue
@@ -195,10 +196,10 @@ class Balances(Replies):
         # If that is the amount of its own call, that one may have moved twice, or not at all.
         if shown_by is None or abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
             return ""
-        before = [each for each in self._movements_heard if each.place < shown_by.place]
-        if not before or not before[-1].code or off_cents != self.moved_if_carried_out(before[-1]):
+        before, cents = next((each for each in reversed(self._recent) if each[0] is not shown_by), (shown_by, 0))
+        if not before.code or off_cents != cents:
             return ""
-        return f", the amount of {before[-1].request.title}, which was refused with {before[-1].code} just before"
+        return f", the amount of {before.request.title}, which was refused with {before.code} just before"
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""

@@ -110,6 +110,8 @@ class Calls:
     # The first refusal of each call that was refused alone and would have moved money.
     _refused: dict[bytes, Carried] = field(default_factory=dict, init=False)
     _balance: Carried | None = field(default=None, init=False)
+    # The last movements, when balances were compared.
+    _recent: tuple[tuple[Carried, int], ...] = field(default=(), init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
     # The players of the open bets; which bets have ended; and which were open when another of their player ended.
@@ -121,7 +123,6 @@ class Calls:
     _accepted: set[bytes] = field(default_factory=set, init=False)
     # How each call was answered first.
     _first_codes: dict[bytes, str | None] = field(default_factory=dict, init=False)
-    _movements_heard: list[Carried] = field(default_factory=list, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
     # Withdraws that got no answer in time, and may still be carried out.
     _in_doubt: list[Request] = field(default_factory=list, init=False)
@@ -248,6 +249,7 @@ class Calls:
         """Send *requests* all at once, and return their answers in order."""
         self._moved = None
         self.told.clear()
+        self.observed.movements.clear()
         if len(requests) > 1:
             self._at_once.update(request.body for request in requests)
         heard = self.carry(requests)
@@ -259,7 +261,7 @@ class Calls:
         (heard,) = self.carry([request])
         if request.path != BALANCE_PATH:
             self._moved = heard
-            self._movements_heard.append(heard)
+            self.observed.movements.append((heard, self.moved_if_carried_out(heard)))
         self._look_at(heard, alone=True)
         return heard
 

@@ -1,6 +1,6 @@
 """What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
@@ -49,6 +49,7 @@ class Observed:
         load_ms: How long each answer under load took.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
+        movements: The last two movements, sent alone, and what each moves if it is carried out.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         odd_shapes: What was unusual in the writing of replies, and the first call that was answered so.
@@ -93,6 +94,7 @@ class Observed:
     tried: Counter[str] = field(default_factory=Counter)
     accepted: set[str] = field(default_factory=set)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    movements: deque[tuple[Carried, int]] = field(default_factory=lambda: deque(maxlen=2))
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
     odd_shapes: dict[str, str] = field(default_factory=dict)

@@ -52,6 +52,7 @@ class KnownCause(StrEnum):
     OLD_TIME = "a balance of now with an old time"
     ONLY_SAID = "SUCCESS in place of a refusal"
     OPPOSITE = "money that moves the wrong way"
+    NO_UTF8 = "bytes that are not UTF-8 are accepted"
     NOT_ALL = "a bet of all the money is refused"
     FORGOTTEN = "SUCCESS after SYSTEM_ERROR, and nothing moved"
     GONE = "the process is gone"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import WebhookCall
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
