@@ -261,7 +261,8 @@ class Calls:
         (heard,) = self.carry([request])
         if request.path != BALANCE_PATH:
             self._moved = heard
-            self.observed.movements.append((heard, self.moved_if_carried_out(heard)))
+            if getattr(self.call_of(request.body), "player_id", "") in (self.player.id, self.other.id):
+                self.observed.movements.append((heard, self.moved_if_carried_out(heard)))
         self._look_at(heard, alone=True)
         return heard
 
