@@ -44,7 +44,7 @@ class DatesRefusalsInLocalTime(PlainWallet):
         return replace(reply, at_millis=(reply.at_millis or 0) - 5 * _HOUR_MILLIS) if is_dated else reply
 
 
-@wrong("takes a wager that it has refused with the player's next movement", must="A06", may="*",
+@wrong("takes a wager that it has refused with the player's next movement", must="B06", may="*",
        first="with a later call")  # fmt: skip
 class TakesRefusedWagersLater(PlainWallet):
     _left_over: tuple[str, int] | None = None
@@ -103,7 +103,7 @@ class SharesItsVerifier(_Failing):
         return super()._is_authentic(headers, body) and not self._refuses()
 
 
-@wrong("reads a body as ASCII with replacements", must="F01", may="*", first="another charset than UTF-8")
+@wrong("reads a body as ASCII with replacements", must="F01", may="*", first="not UTF-8 is accepted")
 class ReadsAscii(PlainWallet):
     def _parse(self, body: bytes) -> object:
         return super()._parse(body.decode("ascii", errors="replace").encode())

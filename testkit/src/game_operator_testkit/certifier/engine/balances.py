@@ -193,8 +193,10 @@ class Balances(Replies):
 
     def _moved_later(self, off_cents: int, shown_by: Carried | None) -> str:
         """Return what to add if the money of the movement before *shown_by*, which was refused, has moved since."""
+        if shown_by is None or self.call_of(shown_by.request.body) is None:
+            return ""
         # If that is the amount of its own call, that one may have moved twice, or not at all.
-        if shown_by is None or abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
+        if abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
             return ""
         before, cents = next((each for each in reversed(self._recent) if each[0] is not shown_by), (shown_by, 0))
         if not before.code or off_cents != cents:
