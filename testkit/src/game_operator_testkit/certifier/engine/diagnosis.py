@@ -12,6 +12,7 @@ from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import Seal
 
 WITHDRAW: Final = "/withdraw"
 DEPOSIT: Final = "/deposit"
@@ -104,7 +105,7 @@ class Diagnosis(Balances):
         """Return what it means if a genuine call alone is refused as wrongly signed; "" if not each time."""
         if not heard.request.body.isascii():
             return KnownCause.OTHER_BYTES
-        is_odd = heard.request.path in self.observed.accepted and heard.request.body in self._calls
+        is_odd = heard.request.path in self.observed.accepted and heard.request.seal == Seal()
         again = self.send(replace(heard.request, title="the same call alone")) if is_odd else heard
         return KnownCause.REWRITTEN if is_odd and again.code == heard.code else ""
 
