@@ -21,8 +21,9 @@ _USUAL_MS: Final = 40.0
 #: Replies that are compared with later ones.
 _MOST_REPLIES: Final = 10_000
 _APART_MILLIS: Final = 1
-#: Clocks of one wallet are not so far apart; time zones are.
+#: Clocks of one wallet are not so far apart; time zones are. What is further apart is no time in milliseconds.
 _FAR_MILLIS: Final = 900_000
+_DAY_MILLIS: Final = 86_400_000
 _BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
 
 
@@ -185,10 +186,10 @@ class Observed:
         if self._ahead_millis is None:
             self._ahead_millis = ahead_millis
         off_millis = ahead_millis - self._ahead_millis
-        if abs(off_millis) < _FAR_MILLIS:
-            self._timestamps.add(stamped_millis)
-            return 0
-        return round(off_millis / 1_000)
+        if _FAR_MILLIS <= abs(off_millis) <= _DAY_MILLIS:
+            return round(off_millis / 1_000)
+        self._timestamps.add(stamped_millis)
+        return 0
 
     def twin_of(self, heard: Carried, *, elsewhere: bool = False) -> str:
         """
