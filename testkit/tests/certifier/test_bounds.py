@@ -382,7 +382,7 @@ def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -
 
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         answer = answering(path, headers, body)
-        if next(calls) < 30 or path != "/player-balance":
+        if next(calls) < 28 or path != "/player-balance":
             return answer
         return HttpReply(200, {}, _RIGHT.replace(b"1000.00", balance))
 
