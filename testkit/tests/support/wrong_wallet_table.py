@@ -33,6 +33,7 @@ _MODULES: Final = (
     "overlooked",
     "unlucky",
     "misread",
+    "blamed",
 )
 
 for _module in _MODULES:

@@ -369,7 +369,7 @@ class ZeroIsNobody(PlainWallet):
 
 
 @wrong("refuses a call while another of its player is under way", must="D01", may="D02 D03 D05 D07 D08 D09 H05 D04 D06",
-       first="others of its player are under way")  # fmt: skip
+       first="are under way")  # fmt: skip
 class RefusesWhileBusy(PlainWallet):
     """Lingers over each call, so that there are others."""
 

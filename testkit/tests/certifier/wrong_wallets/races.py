@@ -141,6 +141,18 @@ class PaysTwinsOfDeposits(_LooksEarly, _OverwritesRows):
         return super()._deposit(replace(case, bet=self.early(case).bet, known=self.early(case).known))
 
 
+@wrong("gives a wager back again to a rollback whose twin is under way", must="D02", may="D03 D04 D06 D08 H05",
+       first="more than once")  # fmt: skip
+class RefundsTwinsOfRollbacks(_LooksEarly, _OverwritesRows):
+    looks_at = ("rollback",)
+
+    def _rollback(self, case: Case) -> str:
+        early = self.early(case)
+        if early.bet is None or early.bet.state != "OPEN":
+            return super()._rollback(case)
+        return super()._rollback(replace(case, bet=early.bet, known=early.known))
+
+
 @wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05", first="the same call is under way")
 class RefusesTwins(_LooksEarly):
     looks_at = ("withdraw", "deposit")

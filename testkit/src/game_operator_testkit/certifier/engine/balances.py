@@ -71,6 +71,7 @@ class Balances(Replies):
     def check_balances(self, *players: Player, after: Carried | None = None) -> None:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         players = players or (self.player, self.other)
+        self._recent = tuple(self.observed.movements)  # What is sent to find out more is none of them.
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
             if actual_cents == player.due_cents:
                 continue
@@ -150,10 +151,12 @@ class Balances(Replies):
         reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
         reason += f": {units(abs(off_cents))} {much}"
         cause, more = self._suspected(player, off_cents, shown_by)
-        if not cause and self._moving is not None and self._moving[0] is after:
-            due_cents = self._moving[1]
-            cause, odd = why_off(self, player, self._moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
+        if not cause and self.moving is not None and self.moving[0] is after:
+            due_cents = self.moving[1]
+            cause, odd = why_off(self, player, self.moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
             more = f"{odd}{more}"
+            if not cause and off_cents == -due_cents and self.moving[0].balance_cents == player.due_cents:
+                cause, more = KnownCause.NOT_STORED, f"{more}; its own answer has {units(player.due_cents)}"
         symptom = symptom_of(shown_by, much) if shown_by else ""
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
@@ -169,6 +172,8 @@ class Balances(Replies):
             return KnownCause.FORGOTTEN, told
         if shown_by is not None and shown_by.code and off_cents == self.moved_if_carried_out(shown_by) != 0:
             return KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {shown_by.code}"
+        if told := self._moved_later(off_cents, shown_by):
+            return KnownCause.LEFT_OPEN, told
         # An answer that shows what there is belongs to its call.
         is_true = shown_by is not None and shown_by.balance_cents == player.due_cents + off_cents
         if shown_by is not None and shown_by.succeeded and not is_true and (twin := self.observed.twin_of(shown_by)):
@@ -185,6 +190,18 @@ class Balances(Replies):
             return ""
         told = " and ".join(f"{each.request.title} ({each.code})" for each in alike)
         return f". As much would have been moved by what was refused before: {told}"
+
+    def _moved_later(self, off_cents: int, shown_by: Carried | None) -> str:
+        """Return what to add if the money of the movement before *shown_by*, which was refused, has moved since."""
+        if shown_by is None or self.call_of(shown_by.request.body) is None:
+            return ""
+        # If that is the amount of its own call, that one may have moved twice, or not at all.
+        if abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
+            return ""
+        before, cents = next((each for each in reversed(self._recent) if each[0] is not shown_by), (shown_by, 0))
+        if not before.code or off_cents != cents:
+            return ""
+        return f", the amount of {before.request.title}, which was refused with {before.code} just before"
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""

@@ -81,6 +81,7 @@ class Calls:
         bets: The bets that have been made.
         told: The balance of each player in the last answer to a movement, in cents, by their ids, where it is known.
         earlier: Calls of the beginning of the run, with their first answers.
+        moving: The last answer that was judged, and by how many cents its call must have moved the balance.
         suspects: What it means if a balance is off by so many cents: a cause, and more words for the reason.
     """
 
@@ -102,14 +103,15 @@ class Calls:
     told: dict[str, int] = field(default_factory=dict, init=False)
     earlier: list[tuple[MovingCall, Carried]] = field(default_factory=list, init=False)
     suspects: dict[int, tuple[KnownCause, str]] = field(default_factory=dict, init=False)
+    moving: tuple[Carried, int] | None = field(default=None, init=False)
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
     # The first refusal of each call that was refused alone and would have moved money.
     _refused: dict[bytes, Carried] = field(default_factory=dict, init=False)
-    # An answer, and what its call must have moved.
-    _moving: tuple[Carried, int] | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
+    # The last movements, when balances were compared.
+    _recent: tuple[tuple[Carried, int], ...] = field(default=(), init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
     # The players of the open bets; which bets have ended; and which were open when another of their player ended.
@@ -247,6 +249,7 @@ class Calls:
         """Send *requests* all at once, and return their answers in order."""
         self._moved = None
         self.told.clear()
+        self.observed.movements.clear()
         if len(requests) > 1:
             self._at_once.update(request.body for request in requests)
         heard = self.carry(requests)
@@ -258,6 +261,8 @@ class Calls:
         (heard,) = self.carry([request])
         if request.path != BALANCE_PATH:
             self._moved = heard
+            if getattr(self.call_of(request.body), "player_id", "") in (self.player.id, self.other.id):
+                self.observed.movements.append((heard, self.moved_if_carried_out(heard)))
         self._look_at(heard, alone=True)
         return heard
 
@@ -280,6 +285,7 @@ class Calls:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
                 self.told[call.player_id] = heard.balance_cents
+        self._check_clock(heard)
         if heard.succeeded:
             self._accepted.add(heard.request.body)
         elif alone and heard.code:
@@ -294,6 +300,16 @@ class Calls:
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)
+
+    def _check_clock(self, heard: Carried) -> None:
+        """Note, once in a scenario, a timestamp that is minutes or hours off those of the wallet's other answers."""
+        seconds = self.observed.off_clock_seconds(heard)
+        if not seconds or any(each.cause == KnownCause.OTHER_CLOCK for each in self.notes):
+            return
+        told = f"its timestamp is {abs(seconds)} s {'ahead of' if seconds > 0 else 'behind'} the clock of other answers"
+        if heard.request.body in self._accepted:
+            told += "; that of the first answer to the same call is not"
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.OTHER_CLOCK, heard)
 
     def _note_closed(self, heard: Carried, closed: ClosedUnansweredError) -> None:
         """Note that a kept connection was closed; as a mistake if such a one is in use, and no limit explains it."""

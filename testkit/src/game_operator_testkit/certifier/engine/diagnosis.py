@@ -12,6 +12,7 @@ from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import Seal
 
 WITHDRAW: Final = "/withdraw"
 DEPOSIT: Final = "/deposit"
@@ -21,6 +22,11 @@ _MOVING: Final = (WITHDRAW, DEPOSIT, ROLLBACK)
 _IN_ITSELF: Final[Mapping[str, KnownCause]] = {
     Code.DUPLICATE_TRANSACTION: KnownCause.COLLIDES,
     Code.SYSTEM_ERROR: KnownCause.STORED_FAILURE,
+}
+#: And if it is refused so beside other calls, and not alone.
+_AMONG: Final[Mapping[str, KnownCause]] = {
+    Code.DUPLICATE_TRANSACTION: KnownCause.AS_KNOWN,
+    Code.INVALID_SIGNATURE: KnownCause.AS_BADLY_SIGNED,
 }
 #: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
 _EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
@@ -54,7 +60,7 @@ class Diagnosis(Balances):
             return KnownCause.ZERO_IS_NOBODY
         if heard.code == Code.DUPLICATE_TRANSACTION:
             usual = KnownCause.TX_ID_ALONE if heard.request.path == ROLLBACK else ""
-            return self.cause_in_itself(heard) or usual
+            return self.cause_in_itself(heard) or self.cause_among_others(heard) or usual
         if heard.code == Code.BET_NOT_FOUND and heard.request.body in self._at_once and self._is_lost(heard):
             return KnownCause.NOT_KEPT
         if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
@@ -65,7 +71,7 @@ class Diagnosis(Balances):
             is_covered = (heard.balance_cents or 0) >= -self.moved_if_carried_out(heard) > 0
             return KnownCause.NO_FUNDS if is_covered and WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
-            return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
+            return self.cause_among_others(heard) or self._cause_in_body(heard)
         if heard.code != Code.SYSTEM_ERROR:
             return ""
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
@@ -86,6 +92,22 @@ class Diagnosis(Balances):
             heard = self.send(replace(heard.request, title="the same call alone"))
         other = self.same_content(heard) if heard.code in _IN_ITSELF else None
         return cause if other is not None and other.reply is not None and other.code != heard.code else ""
+
+    def cause_among_others(self, heard: Carried) -> str:
+        """Return what it means if a call at once with others is refused so, and not when it is sent alone."""
+        cause = _AMONG.get(heard.code or "", "")
+        if not cause or heard.request.body not in self._at_once:
+            return ""
+        again = self.send(replace(heard.request, title="the same call alone"))
+        return cause if again.reply is not None and again.code != heard.code else ""
+
+    def _cause_in_body(self, heard: Carried) -> str:
+        """Return what it means if a genuine call alone is refused as wrongly signed; "" if not each time."""
+        if not heard.request.body.isascii():
+            return KnownCause.OTHER_BYTES
+        is_odd = heard.request.path in self.observed.accepted and heard.request.seal == Seal()
+        again = self.send(replace(heard.request, title="the same call alone")) if is_odd else heard
+        return KnownCause.REWRITTEN if is_odd and again.code == heard.code else ""
 
     def _movements(self) -> Iterator[MovingCall]:
         """Yield the calls of this scenario that move money."""

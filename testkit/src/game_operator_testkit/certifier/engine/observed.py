@@ -1,6 +1,6 @@
 """What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
@@ -21,6 +21,9 @@ _USUAL_MS: Final = 40.0
 #: Replies that are compared with later ones.
 _MOST_REPLIES: Final = 10_000
 _APART_MILLIS: Final = 1
+#: Clocks of one wallet are not so far apart; time zones are. What is further apart is no time in milliseconds.
+_FAR_MILLIS: Final = 900_000
+_DAY_MILLIS: Final = 86_400_000
 _BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
 
 
@@ -47,6 +50,7 @@ class Observed:
         load_ms: How long each answer under load took.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
+        movements: The last two movements, sent alone, and what each moves if it is carried out.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         odd_shapes: What was unusual in the writing of replies, and the first call that was answered so.
@@ -91,6 +95,7 @@ class Observed:
     tried: Counter[str] = field(default_factory=Counter)
     accepted: set[str] = field(default_factory=set)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    movements: deque[tuple[Carried, int]] = field(default_factory=lambda: deque(maxlen=2))
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
     odd_shapes: dict[str, str] = field(default_factory=dict)
@@ -103,6 +108,9 @@ class Observed:
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)
     _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
+    #: How far the wallet's clock is ahead of ours by its first answer, and the timestamps that it has returned.
+    _ahead_millis: int | None = field(default=None, init=False)
+    _timestamps: set[int] = field(default_factory=set, init=False)
 
     def note(self, heard: Carried, scenario: str, player_id: str, *, alone: bool) -> None:
         """Note an answer to a call of a player; *alone* says whether no other call was under way."""
@@ -164,6 +172,24 @@ class Observed:
     def is_behind(self) -> bool:
         """Whether player-balance was seen to return an old balance, so that movements say what is right."""
         return self.lags_seconds > 0
+
+    def off_clock_seconds(self, heard: Carried) -> int:
+        """
+        Return by how many seconds the timestamp of *heard* is off the clock of the first answer; 0 if it is near.
+
+        A stored answer has its old timestamp, which is known.
+        """
+        stamped_millis = 0 if heard.reply is None else heard.reply.timestamp or 0
+        if not stamped_millis or stamped_millis in self._timestamps:
+            return 0
+        ahead_millis = stamped_millis - heard.began_millis
+        if self._ahead_millis is None:
+            self._ahead_millis = ahead_millis
+        off_millis = ahead_millis - self._ahead_millis
+        if _FAR_MILLIS <= abs(off_millis) <= _DAY_MILLIS:
+            return round(off_millis / 1_000)
+        self._timestamps.add(stamped_millis)
+        return 0
 
     def twin_of(self, heard: Carried, *, elsewhere: bool = False) -> str:
         """

@@ -279,7 +279,7 @@ class Stage(Diagnosis):
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
-        self._moving = heard, moves
+        self.moving = heard, moves
         self.check_balance(heard, player)
         self.observed.accepted.add(heard.request.path)
         call = self._calls.get(heard.request.body)
@@ -299,6 +299,7 @@ class Stage(Diagnosis):
             if heard.status in TURNING_AWAY:
                 raise turned_away(heard)
             self._check_paid_for(heard)
+            self._check_stored(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
             if twin := self.observed.twin_of(heard, elsewhere=True):
@@ -312,6 +313,27 @@ class Stage(Diagnosis):
             if cause == KnownCause.HALF_DONE:
                 weight = Weight.MONEY_DOUBLED
             raise Found(told, heard, weight=weight, cause=cause)
+
+    def _check_stored(self, heard: Carried) -> None:
+        """Hold that a refusal for funds does not show the balance from before the last movement that was a SUCCESS."""
+        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        if heard.code != Code.INSUFFICIENT_BALANCE or heard.request.body in self._at_once or self.moving is None:
+            return
+        moving, moves = self.moving
+        before_cents = player.due_cents - moves
+        was_right = moves and moving.balance_cents == player.due_cents and self._is_of(moving, player)
+        if not was_right or heard.balance_cents != before_cents or self.balance_of(player) != before_cents:
+            return
+        told = (
+            f"{moving.request.title}: returned SUCCESS and a balance of {units(player.due_cents)}. The next answer, to "
+        )
+        told += (
+            f"{heard.request.title}, has {units(before_cents)} again, as before it: its {units(abs(moves))} are gone"
+        )
+        raise Found(told, weight=Weight.MONEY_LOST, cause=KnownCause.NOT_STORED, place=moving.place)
+
+    def _is_of(self, heard: Carried, player: Player) -> bool:
+        return self._player_of(self._calls.get(heard.request.body, heard.request)) is player
 
     def _check_paid_for(self, heard: Carried) -> None:
         """Raise NotTried if a new withdraw is refused because there is less money than its wager: that is right."""
@@ -368,9 +390,9 @@ class Stage(Diagnosis):
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
         theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
-        is_old = self._moving is not None and self._moving[0] is heard and told == player.due_cents - self._moving[1]
-        if self._moving is not None and self._moving[0] is heard:
-            reason += f"; it was {units(player.due_cents - self._moving[1])} before the call"
+        is_old = self.moving is not None and self.moving[0] is heard and told == player.due_cents - self.moving[1]
+        if self.moving is not None and self.moving[0] is heard:
+            reason += f"; it was {units(player.due_cents - self.moving[1])} before the call"
         if not is_scaled and not is_old and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE
@@ -412,8 +434,8 @@ class Stage(Diagnosis):
         symptom = _accepted_symptom(heard, code)
         # What is only said to be done doubles nothing.
         weight = None if moved else Weight.MONEY_LOST
-        if not moved and code in _OF_AN_ENDED_BET:
-            cause = cause or KnownCause.ONLY_SAID
+        if not moved and code in _OF_AN_ENDED_BET and cause in ("", KnownCause.PAID_AGAIN):
+            cause = KnownCause.ONLY_SAID
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 

@@ -110,7 +110,9 @@ def a03(at: Stage) -> None:
     at.refuses(bet.rollback(), "a rollback of the lost bet", Code.BET_ALREADY_CLOSED)
     if at.writer.name("tx_id", "deposit"):
         win = bet.deposit(2 * bet.wager_cents, tx_id=at.fresh("deposit"))
-        at.refuses(win, "a win of the lost bet, with another tx_id", Code.BET_ALREADY_CLOSED)
+        # Its rollback was refused: the bet is closed, and it is another mistake if it is paid all the same.
+        cause = KnownCause.PAID_AGAIN
+        at.refuses(win, "a win of the lost bet, with another tx_id", Code.BET_ALREADY_CLOSED, cause=cause)
 
 
 def a04(at: Stage) -> None:

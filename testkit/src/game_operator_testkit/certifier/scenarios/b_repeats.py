@@ -226,9 +226,10 @@ def b10(at: Stage) -> None:
     won_cents, code = 2 * bet.wager_cents, Code.BET_ALREADY_CLOSED
     at.accepts(bet.deposit(won_cents), "its deposit")
     second = bet.deposit(won_cents, tx_id=_other_tx_id(at, "deposit"))
-    at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_advice=True)
+    cause = KnownCause.PAID_AGAIN
+    at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_advice=True, cause=cause)
     third = bet.deposit(won_cents + 1, tx_id=_other_tx_id(at, "deposit"))
-    at.refuses(third, "a deposit of the same bet with another tx_id and amount", code)
+    at.refuses(third, "a deposit of the same bet with another tx_id and amount", code, cause=cause)
 
 
 def b11(at: Stage) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import WebhookCall
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
@@ -29,6 +29,9 @@ _ROUNDS: Final = 40
 _FEWEST_ROUNDS: Final = 2
 _MOST_AT_ONCE: Final = 200
 _IDENTICAL: Final = 20
+#: So many times one rollback is sent at once, and on so many bets: a refund that is not locked is seldom given twice.
+_REFUNDED_BY: Final = 10
+_REFUNDS: Final = 5
 _PAIRS: Final = 10
 _RIVALS: Final = 6
 _PAIRS_AT_ONCE: Final = 20
@@ -107,23 +110,31 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
     told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
     busy = next((each for each in heard if each.code not in _OF_THE_CALL), None)
     if taken < fitting and busy is not None and left_cents == at.player.due_cents:
-        cause = at.cause_in_itself(busy) or KnownCause.BUSY
+        cause = at.cause_in_itself(busy) or at.cause_among_others(busy) or KnownCause.BUSY
         return Found(f"{told}; others were refused with {busy.code}", cause=cause, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
     if not taken and wager_cents == before_cents and all(each.code == Code.INSUFFICIENT_BALANCE for each in heard):
         at.check_balances(at.player)  # Or the last refund was not what was taken.
         return Found(told, cause=KnownCause.NOT_ALL)
     if left_cents == at.player.due_cents:
-        no_funds = KnownCause.NO_FUNDS if left_cents >= wager_cents else ""
-        return Found(told, cause=KnownCause.OVERDRAWN if taken > fitting else no_funds)
+        if taken > fitting:
+            return Found(told, cause=KnownCause.OVERDRAWN)
+        refused = " and ".join(sorted({each.code or "" for each in heard if not each.succeeded}))
+        is_no_funds = left_cents >= wager_cents and refused == Code.INSUFFICIENT_BALANCE
+        return Found(f"{told}; others were refused with {refused}", cause=KnownCause.NO_FUNDS if is_no_funds else "")
     # Each bet gives back what it is said to have paid. If that is what was taken, the answers were other bets'.
     for bet in bets:
         at.send(at.request(bet.rollback(), "a rollback, to see what the bet had paid"))
-    back_cents = at.balance_of(at.player) - left_cents
+    taken_cents, back_cents = before_cents - left_cents, at.balance_of(at.player) - left_cents
     told = f"{told}. Rollbacks of all these bets gave back {units(back_cents)}, "
-    if back_cents == before_cents - left_cents:
+    if back_cents == taken_cents:
         return Found(f"{told}exactly what was taken: answers belong to other bets", cause=KnownCause.SAME_REPLY)
-    return Found(f"{told}and {units(before_cents - left_cents)} was taken", cause=KnownCause.LOST_UPDATE)
+    told = f"{told}and {units(taken_cents)} was taken"
+    if taken_cents > wager_cents * taken:
+        # Where one debit overwrites another, too much is left.
+        told += f". The accepted wagers are {units(wager_cents * taken)}: too much was debited"
+        return Found(told, cause=KnownCause.DEBITED_MORE)
+    return Found(told, cause=KnownCause.LOST_UPDATE)
 
 
 def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
@@ -144,11 +155,15 @@ def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, 
 def d02(at: Stage) -> None:
     """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
     _bet_of_identical(at, ("wallet",))
-    bet = at.placed()
-    calls: list[MovingCall] = [bet.rollback(), *at.jackpots()]
-    for call in calls:
-        what = "jackpot" if isinstance(call, DepositCall) else "rollback"
-        _identical(at, call, f"one of ten identical {what}s at once", times=10)
+    for _ in range(at.observed.times(_REFUNDS, 1)):
+        bet = at.placed()
+        so_far = "; the same withdraw and the same deposit, sent so, moved once"
+        at.suspects = {each * bet.wager_cents: (KnownCause.REFUNDED_TWICE, so_far) for each in range(1, _REFUNDED_BY)}
+        _identical(at, bet.rollback(), "one of ten identical rollbacks at once", times=_REFUNDED_BY)
+        at.check_balances(at.player)
+    at.suspects = {}
+    for jackpot in at.jackpots():
+        _identical(at, jackpot, "one of ten identical jackpots at once", times=10)
     at.check_balances(at.player)
 
 
@@ -444,6 +459,7 @@ def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
             told = f"refused with {rollback.code}, and the withdraw was accepted at the same time"
             # Such a code says nothing of the bet: it is refused for what else is under way.
             cause = KnownCause.BUSY if rollback.code not in _OF_A_BET else at.cause_in_itself(rollback)
+            cause = cause or at.cause_among_others(rollback)
             if rollback.code == Code.BET_NOT_FOUND:
                 at.check_not_only_said(withdraw, at.player, Code.BET_ROLLED_BACK)
                 cause = cause or at.cause_of_refusal(rollback)

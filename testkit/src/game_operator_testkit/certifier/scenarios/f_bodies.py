@@ -27,7 +27,6 @@ _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "an array of a withdraw": lambda body: b"[%b]" % body,
     "half a withdraw": lambda body: body[: len(body) // 2],
     "a withdraw without its last brace": lambda body: body[:-1],
-    "a withdraw whose last id has a byte that is no UTF-8": lambda body: body[:-2] + b"\xff" + body[-2:],
 }
 #: What some parsers take, and others do not.
 _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -52,6 +51,9 @@ def f01(at: Stage) -> None:
     """Nothing, null, arrays, half a body and bytes that are not UTF-8 are refused; what some parsers take should be."""
     genuine = [(at.request(at.bet().withdraw(), f"a body that is {what}"), by) for what, by in _UNREADABLE.items()]
     at.refuses_all([replace(each, body=by(each.body)) for each, by in genuine], Code.INVALID_REQUEST)
+    invalid = at.request(at.bet().withdraw(), "a body that is a withdraw whose last id has a byte that is no UTF-8")
+    invalid = replace(invalid, body=invalid.body[:-2] + b"\xff" + invalid.body[-2:])
+    at.refuses(invalid, "", Code.INVALID_REQUEST, cause=KnownCause.NO_UTF8)
     for what, changed in _UNUSUAL.items():
         request = at.request(at.bet().withdraw(), f"a body that is {what}")
         better_refused(at, replace(request, body=changed(request.body)), moves=-at.unit_cents)

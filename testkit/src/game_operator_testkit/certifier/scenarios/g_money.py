@@ -174,6 +174,7 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
         raise NotTried(f"the wallet limits amounts: {heard.request.title} was refused with {heard.code}")
     at.check_success(heard)
     at.player.due_cents += moves
+    at.moving = heard, moves
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
