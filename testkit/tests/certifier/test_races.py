@@ -52,6 +52,20 @@ def test_our_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
     assert (found(report), skipped(report)) == ({}, {})
 
 
+class LimitsByACoreCode(PlainWallet):
+    """Its limit of 500.00 has the code that a wallet with core codes has for it."""
+
+    def _place(self, case: Case) -> str:
+        return "INVALID_REQUEST" if case.call.cents > 50_000 else super()._place(case)
+
+
+def test_funds_are_there_only_where_that_is_said() -> None:
+    """A cause does not contradict the code that the answers had; a profile with core codes explains them."""
+    report = certified(LimitsByACoreCode, only=["A06", "D10"])
+    assert not any("lack of money" in cause.title for cause in report.causes), [each.title for each in report.causes]
+    assert found(certified(LimitsByACoreCode, profile=Profile(codes="core"), only=["A06", "D10"])) == {}
+
+
 def test_wallets_by_hand_on_one_file_pass(tmp_path: Path) -> None:
     """Two of them keep calls apart by their database (spec §3)."""
     assert found(certified(only=["D06", "D07"], file=tmp_path / "wallet.db")) == {}
