@@ -19,9 +19,6 @@ from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
-#: Where several deposits go at once (assumed, docs/decisions/0010).
-BATCH_PATH: Final = "/deposit-batch"
-
 #: Says nothing of the call's fate: SYSTEM_ERROR is unknown, a signature that was refused asks for the call again.
 NO_HELP: Final = frozenset({WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE})
 #: What a wallet answers to a rollback or deposit of a bet that it never saw: its withdraw may be on the way.

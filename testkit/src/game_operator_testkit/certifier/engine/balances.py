@@ -71,7 +71,7 @@ class Balances(Replies):
     def check_balances(self, *players: Player, after: Carried | None = None) -> None:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         players = players or (self.player, self.other)
-        self._recent = tuple(self.observed.movements)  # What is sent to find out more is none of them.
+        self._recent = tuple(self.observed.movements)  # Without those that are sent to find out more.
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
             if actual_cents == player.due_cents:
                 continue
@@ -195,7 +195,7 @@ class Balances(Replies):
         """Return what to add if the money of the movement before *shown_by*, which was refused, has moved since."""
         if shown_by is None or self.call_of(shown_by.request.body) is None:
             return ""
-        # If that is the amount of its own call, that one may have moved twice, or not at all.
+        # A difference of the amount of the call itself may come from that call.
         if abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
             return ""
         before, cents = next((each for each in reversed(self._recent) if each[0] is not shown_by), (shown_by, 0))

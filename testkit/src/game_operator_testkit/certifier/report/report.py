@@ -224,7 +224,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
 
     def is_same(other: Verdict) -> bool:
         if own := _slug(other, failed):
-            # Only an answer is wrong there: each of another call is a mistake of its own.
+            # Only the answer is wrong there, so each call counts as another mistake.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
             return (own == slug and is_alike) or own in _brought_by(slug)
         if ALL in named and slug == KnownCause.LATE:

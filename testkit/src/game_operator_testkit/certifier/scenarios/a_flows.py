@@ -200,7 +200,7 @@ def a08(at: Stage) -> None:
 
 
 def _check_at_once(at: Stage, each: Sequence[Player], before: Collection[int]) -> None:
-    """Hold that of balance checks of both players at once each returns the balance of its own player, of now."""
+    """Hold that balance checks of both players at once return the current balance of the right player."""
     at.check_balances()
     players = (*each,) * _CHECKS_OF_EACH
     requests = [at.balance_request(f"a balance check of {player.id} beside others", player) for player in players]

@@ -13,7 +13,7 @@ from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.provider.delivery import BATCH_PATH, Carried
+from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Request
 
 #: A JSON object. Any: scenarios put into it what no call has.
@@ -114,14 +114,15 @@ def _spliced(body: Body, raw: str) -> bytes:
 
 
 _NOT_SERVED: Final = frozenset({404, 405})
-#: Where batches may come to; the body of the second is an object with the array in it.
-BATCH_PATHS: Final = (BATCH_PATH, "/deposit/batch")
+#: Where batches may come to (assumed, docs/decisions/0010); the body of the second is an object with the array in it.
+_BATCH_PATH: Final = "/deposit-batch"
+BATCH_PATHS: Final = (_BATCH_PATH, "/deposit/batch")
 
 
-def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = BATCH_PATH) -> Request:
+def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _BATCH_PATH) -> Request:
     """Return the request that brings *calls*, as an array, or as *path* has it."""
     items = [at.writer.body(call) for call in calls]
-    return Request(title, path, encode_json(items if path == BATCH_PATH else {"bets": items}))
+    return Request(title, path, encode_json(items if path == _BATCH_PATH else {"bets": items}))
 
 
 def pays_nothing(at: Stage, request: Request) -> None:
