@@ -441,7 +441,8 @@ def test_a_run_that_is_stopped_puts_money_back(
             out, err = process.communicate(timeout=50)
     told = Told(process.wait(), out, err)
     assert told.code == 128 + number
-    assert told.err == "Stopping: money is put back and the report is printed first. Ctrl-C once more leaves at once.\n"
+    assert told.err.startswith("Stopping: money is put back and the report is printed first. Ctrl-C once more leaves")
+    assert told.err.count("\n") == 1
     assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
     assert "The run was stopped, so A02, B01 were not tried to the end." in told.out
     assert "ann has 100.00, as before." in told.out
@@ -463,11 +464,8 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
             connection.close()
-    assert first.startswith("Stopping: ")
-    told = Told(process.wait(), out, err)
-    assert (told.code, told.out) == (130, "")
-    assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)
-    assert "Traceback" not in told.err
+    assert re.match(r"Stopping: .* their ids begin with certify-[0-9a-f]{8}\.", first)
+    assert Told(process.wait(), out, err) == Told(130, "", "")
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import os
+from contextlib import suppress
 from itertools import count
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import read_profile
@@ -51,7 +52,7 @@ def certify(
 
     run_id = new_run_id()
     stop, number = Stop(run_id), count(1)
-    with stop.listening():
+    with on_signals(STOP_SIGNALS, stop.on_signal):
         with progress() as show:
             report = certify_wallet(
                 url,
@@ -113,43 +114,18 @@ class Stop(Event):
         self.number: int = 0
         self._run_id = run_id
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Take both signals for as long as this lasts."""
-        from asyncio import CancelledError
-
-        try:
-            with on_signals(STOP_SIGNALS, self._on_signal):
-                yield
-        except (KeyboardInterrupt, CancelledError):
-            say("No report was made, or not all of it.", error=True)
-            say(f"Money may have moved, and bets be open: their ids begin with {self._run_id}.", error=True)
-            raise KeyboardInterrupt from None
-
-    def _on_signal(self, number: int, _: object) -> None:
+    def on_signal(self, number: int, _: object) -> None:
+        """Ask the run to end; the second time, end the process."""
         if self.number:
-            _leave()
-            return
+            # No exception: raised among the callbacks of an event loop, it would leave tasks that nobody wakes.
+            os._exit(128 + number)
         self.number = number
         self.set()
         with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
             say(
-                "Stopping: money is put back and the report is printed first. Ctrl-C once more leaves at once.",
+                "Stopping: money is put back and the report is printed first. Ctrl-C once more leaves at once; then "
+                f"money may have moved, and bets be open: their ids begin with {self._run_id}.",
                 error=True,
             )
-
-
-def _leave() -> None:
-    import asyncio
-
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        raise KeyboardInterrupt from None
-
-    def cancel_all() -> None:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-
-    # Raised among the callbacks of an event loop, it would lose tasks that wait for one of them, and all would wait.
-    loop.call_soon_threadsafe(cancel_all)
+        # The bar of a progress hides it.
+        Console(stderr=True).show_cursor()
