@@ -32,13 +32,12 @@ def test_every_hook_is_something_that_scenarios_can_ask_for() -> None:
     [
         pytest.param("block", ["{player}"], ["ann"], ["ann"], id="a player"),
         pytest.param("unblock", ["--id={player}", "x{player}"], ["ann"], ["--id=ann", "xann"], id="inside words"),
-        pytest.param("open_account", ["{player}", "{cents}"], ["new", 1050], ["new", "1050"], id="cents"),
-        pytest.param("open_account", ["{player}", "{amount}"], ["new", 1000], ["new", "10.00"], id="units"),
+        pytest.param("open_account", ["{player}", "{amount}"], ["new", 1050], ["new", "10.50"], id="units"),
         pytest.param("later", ["{days}"], [89], ["89"], id="days"),
         pytest.param(
             "fail", ["{other}", "{}", "$HOME", "a;b", "*"], [], ["{other}", "{}", "$HOME", "a;b", "*"], id="no shell"
         ),
-        pytest.param("block", ["{player}"], ["{cents} a;b $(x)\n'"], ["{cents} a;b $(x)", "'"], id="an odd id"),
+        pytest.param("block", ["{player}"], ["{amount} a;b $(x)\n'"], ["{amount} a;b $(x)", "'"], id="an odd id"),
     ],
 )
 def test_what_a_command_is_told(
@@ -59,9 +58,7 @@ def test_what_a_command_is_told(
         pytest.param(["restart= "], "There are block, unblock,", id="an empty command"),
         pytest.param(["restart='x"], "No closing quotation", id="an open quote"),
         pytest.param(["block=x"], "must have {player}", id="no player"),
-        pytest.param(
-            ["open_account=x {player}"], "must have {player} and {cents}. {amount} may", id="no opening balance"
-        ),
+        pytest.param(["open_account=x {player}"], "must have {player} and {amount}.", id="no opening balance"),
         pytest.param(["later=x"], "must have {days}", id="no days"),
         pytest.param(["block=x {player} {days}"], "must have {player}.", id="a foreign place"),
         pytest.param(["restart=x {amount}"], "must have no {place}.", id="nothing is told"),

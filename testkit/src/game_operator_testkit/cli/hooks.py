@@ -11,11 +11,11 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.steps import Undone
 
-#: The arguments of each hook, in this order; each must stand in its command.
+#: The arguments of each hook, in this order; each must stand in its command. An amount is in units, with two decimals.
 HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "block": ("player",),
     "unblock": ("player",),
-    "open_account": ("player", "cents"),
+    "open_account": ("player", "amount"),
     "fail": (),
     "recover": (),
     "restart": (),
@@ -26,8 +26,7 @@ HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ASKED: Final = "stored_cents"
 _CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
-#: ``{amount}`` is ``{cents}`` in currency units, with two decimals.
-_PLACE: Final = re.compile(r"\{(player|cents|amount|days)\}")
+_PLACE: Final = re.compile(r"\{(player|amount|days)\}")
 
 
 def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callable[..., object]]:
@@ -57,20 +56,18 @@ def _words(name: str, command: str) -> list[str]:
         raise ConfigurationError(
             f"The command of --hook {name} cannot be read: {wrong}. Quote it as in a shell."
         ) from None
-    there = {place.replace("amount", "cents") for word in words for place in _PLACE.findall(word)}
+    there = {place for word in words for place in _PLACE.findall(word)}
     if there != set(HOOKS[name]):
         places = " and ".join(f"{{{place}}}" for place in HOOKS[name]) or "no {place}"
-        raise ConfigurationError(
-            f"The command of --hook {name} must have {places}. {{amount}} may stand in place of {{cents}}."
-        )
+        raise ConfigurationError(f"The command of --hook {name} must have {places}.")
     return words
 
 
 def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
     def hook(*arguments: object) -> object:
         values = dict(zip(HOOKS[name], map(str, arguments), strict=True))
-        if "cents" in values:
-            values["amount"] = f"{amount_from_cents(int(values['cents'])):.2f}"
+        if "amount" in values:
+            values["amount"] = f"{amount_from_cents(int(values['amount'])):.2f}"
         # In one pass: an id that itself has braces is data.
         written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
         if name != _ASKED:
@@ -100,9 +97,8 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
             )
         except subprocess.TimeoutExpired:
             raise Undone(f"the hook {name} was not done within {seconds:g} s") from None
-        except (OSError, ValueError) as failed:
-            problem = getattr(failed, "strerror", None) or failed
-            raise Undone(f"the hook {name} could not be run: {problem}") from None
+        except OSError as failed:
+            raise Undone(f"the hook {name} could not be run: {failed.strerror}") from None
         out.seek(0)
         err.seek(0)
         if done.returncode:
