@@ -7,12 +7,9 @@ from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.cli.keys import public_path, public_pem_of, write_new, write_pair
-from game_operator.cli.options import is_encrypted
+from game_operator.cli.keys import public_path, public_pem_of, write_pair
 from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
-from game_operator.signers.environment import environment_passphrase
-from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 from game_operator_testkit.provider.keys import private_pem
 
 
@@ -72,12 +69,12 @@ def _replace(*files: tuple[Path, bytes, int]) -> None:
 @contextmanager
 def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterator[KeyDirectory]:
     """
-    Yield the keys in *given*, made if they are not there; for None, those in a new directory that goes at the end.
+    Yield the keys in *given*, each pair made if it is missing; for None, those in a new directory that goes at the end.
 
     With *service_alone* the operator's pair is neither made nor looked at.
 
     Raises:
-        ConfigurationError: The directory cannot be used, or a file in it does not fit.
+        ConfigurationError: The directory cannot be used.
     """
     with ExitStack() as stack:
         if given is None:
@@ -92,28 +89,6 @@ def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterato
             where = str(place)
         keys = KeyDirectory(place, where)
         for private in [keys.service_private] if service_alone else [keys.private, keys.service_private]:
-            _complete(private)
+            if not private.exists():
+                write_pair(private, bits=2048)
         yield keys
-
-
-@without_frames
-def _complete(private: Path) -> None:
-    """Make the pair of *private* or the public half, if it is missing; else the two must be halves of one pair."""
-    public = public_path(private)
-    if not private.exists():
-        if public.exists():
-            raise ConfigurationError(f"{private} is missing beside {public}: put it back, or remove both.")
-        write_pair(private, bits=2048)
-        return
-    passphrase = environment_passphrase() if is_encrypted(private) else None
-    if is_encrypted(private) and not passphrase and public.exists():
-        return  # The operator's public half is enough, and its client will ask for the passphrase.
-    key = public_key_of(load_signer(private, passphrase))
-    assert key is not None, "a key from a file has a public half"
-    if not public.exists():
-        write_new(public, public_pem_of(key), PUBLIC_MODE)
-    elif load_public_key(public) != key:
-        raise ConfigurationError(
-            f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
-            f"{public.name}: it is then written again from {private.name}."
-        )
