@@ -1,7 +1,6 @@
 """``game-operator demo``: a tour of the service, a wallet and the commands; or an open control room to play in."""
 
 import logging
-import shutil
 import signal
 import sys
 import threading
@@ -24,8 +23,8 @@ _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), 
 @command
 def demo(web: bool = False) -> int:
     """
-    Show what the client can do, what a wallet withstands, lost settlements that are repaired, 50 rounds with faults
-    that end in agreement, and a wallet that is certified.
+    Show what the client can do, lost settlements that are repaired, 50 rounds with faults that end in agreement, and a
+    wallet that is certified.
 
     Sandbox and wallet listen on this machine alone, every call goes over HTTP, and both stop with the demo. The exit
     code is 1 if a step went wrong.
@@ -48,8 +47,6 @@ def _tour(place: Path) -> int:
     seconds = time.monotonic() - started
     answer({"seconds": round(seconds, 2)})
     say(f"All of it worked, in {seconds:.1f} s. Sandbox and wallet have stopped, their keys are gone.", style="green")
-    if (command := Path(sys.argv[0])).name == "game-operator" and not shutil.which("game-operator"):
-        say(f"The command is {command}.")
     return ExitCode.FINE
 
 

@@ -1,4 +1,4 @@
-"""What ``game-operator demo`` plays: a wallet, a service beside it, rounds with faults, and commands against both."""
+"""What ``game-operator demo`` plays: a wallet, a service beside it, and commands against both."""
 
 import os
 import re
@@ -6,51 +6,34 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
 from game_operator.ledger import SqlLedger
-from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
 from game_operator_testkit.cli.key_directory import key_directory
-from game_operator_testkit.provider.delivery import Answer, Delivery
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.serving import ServingThread, listening_socket
 
 _PLAYERS: Final = ("player-1", "tester-1", "tester-2")
-#: What happens, the wager and the win in cents (None for a cancelled bet), and the fault that occurs.
-_PLAYED: Final = (
-    ("A win", 500, 1_250, ""),
-    ("A loss", 1_000, 0, ""),
-    ("A cancelled bet", 2_000, None, ""),
-    ("A withdraw that arrives twice", 300, 0, "duplicate"),
-    ("A withdraw whose answer is lost", 300, 200, "reply-lost"),
-    ("A rollback that comes before its withdraw", 700, None, "early-rollback"),
-    ("A withdraw that a stranger signs first", 500, 600, "forged"),
-    ("A withdraw of more than there is", 10_000, 0, ""),
-)
-#: Bets of which the last call is lost, as above.
+#: Wager and win in cents of bets of which the last call is lost; None for a cancelled bet.
 _LOST: Final = ((1_000, 2_500), (500, 0), (400, None))
-#: What the player has after these, with what the lost calls pay.
-_LEFT_CENTS: Final = 10_450
 #: The looks of a real reconciliation are a minute apart.
-_RECONCILE: Final = "reconcile run --min-age 0s --second-look 1s --sample 1"
-_REPAIR: Final = f"{_RECONCILE} --repair --max-bets 10 --max-total 100.00 --actor demo --reason 'an outage'"
+_REPAIR: Final = (
+    "reconcile run --min-age 0s --second-look 1s --sample 1 --repair --max-bets 10 --max-total 100.00 --actor demo "
+    "--reason 'an outage'"
+)
 _SHOWN_LINES: Final = 12
 #: Variables of another service, and proxies, which do not reach this machine.
 _IS_OTHERS: Final = re.compile("GAME_OPERATOR_|.*_proxy$", re.IGNORECASE)
-
-
-#: Shows a title and a command, and how its output begins.
-RunCommand: TypeAlias = Callable[..., None]
 
 
 class DemoWallet:
@@ -104,17 +87,30 @@ def tour(place: Path) -> None:
     with demo_service(place) as (wallet, sandbox):
         for player_id in _PLAYERS:
             wallet.ledger.open_account(player_id, Decimal("100.00"))
-        run = partial(run_command, place, environment_of(sandbox))
-        call_service(sandbox, run)
-        play_rounds(sandbox)
-        repair_settlements(wallet, sandbox, run)
+        run = partial(run_command, place, _environment_of(sandbox))
+        instance = f"--instance {sandbox.instance_id}"
+        run("The games of the service, which is simulated on this machine", "games")
+        run("A bet", f"bet {sandbox.bet_ids['CLOSED']}")
+        run("A round", f"round {instance} --id {sandbox.round_id}")
+        grant = f"grant {instance} --player player-1 --count 5 --wager-cents 100 --expire-millis 86400000 --reference w"
+        run("Free bets", grant)
+        run("The same free bets once more, which the service refuses", grant, code=1)
+        for wager_cents, won_cents in _LOST:
+            sandbox.play_round(
+                player_id="player-1",
+                wager_cents=wager_cents,
+                won_cents=won_cents,
+                cancel=won_cents is None,
+                settlement="lose",
+            )
+        run("Three bets of which the last call is lost, repaired", _REPAIR)
         at = f"{wallet.url} --service-key service.pem"
         run("50 rounds with every fault there is", f"storm --wallet {at} --players 20 --bets 141 --seed 4")
         run("The wallet is certified", f"certify {at} --player tester-1 --other-player tester-2 --only A,B,C")
         run("The books", "ledger verify")
 
 
-def environment_of(sandbox: Sandbox) -> dict[str, str]:
+def _environment_of(sandbox: Sandbox) -> dict[str, str]:
     """Return the environment of a command for the operator that *sandbox* knows, next to key and ledger."""
     inherited = {name: value for name, value in os.environ.items() if not _IS_OTHERS.match(name)}
     return inherited | {
@@ -128,73 +124,16 @@ def environment_of(sandbox: Sandbox) -> dict[str, str]:
 
 def run_command(place: Path, environ: Mapping[str, str], title: str, line: str, *, code: int = 0) -> None:
     """Run ``game-operator`` in *place*, and show how its output begins; raise unless it ends with *code*."""
-    _title(title)
-    _line(f"$ game-operator {line}")
+    say(title, style="bold")
+    say(f"   $ game-operator {line}")
     words = [sys.executable, "-m", "game_operator.cli", *shlex.split(line)]
     ended = subprocess.run(  # noqa: S603 - the lines are ours
         words, cwd=place, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     lines = (ended.stdout + ended.stderr).splitlines()
     for each in lines[:_SHOWN_LINES]:
-        _line(each)
+        say(f"   {each}")
     if lines[_SHOWN_LINES:]:
-        _line("…")
+        say("   …")
     if ended.returncode != code:
         raise GameOperatorError(f"The command ended with exit code {ended.returncode}, not {code}.")
-
-
-def _title(text: str) -> None:
-    say(text, style="bold")
-
-
-def _line(text: str) -> None:
-    say(f"   {text}")
-
-
-def call_service(sandbox: Sandbox, run: RunCommand) -> None:
-    """Make each call of the Operator API."""
-    instance = f"--instance {sandbox.instance_id}"
-    run("The games of the service, which is simulated on this machine", "games")
-    run("A bet", f"bet {sandbox.bet_ids['CLOSED']}")
-    run("A round", f"round {instance} --id {sandbox.round_id}")
-    grant = f"grant {instance} --player player-1 --count 5 --wager-cents 100 --expire-millis 86400000 --reference w-1"
-    run("Free bets", grant)
-    run("The same free bets once more, which the service refuses", grant, code=1)
-
-
-def play_rounds(sandbox: Sandbox) -> None:
-    """Play rounds against the wallet, some with a fault."""
-    for what, wager_cents, won_cents, fault in _PLAYED:
-        _title(f"{what}: {amount_from_cents(wager_cents)} wagered")
-        if fault:
-            sandbox.faults.set_nth(fault, 1)
-        played = sandbox.play_round(
-            player_id="player-1", wager_cents=wager_cents, won_cents=won_cents, cancel=won_cents is None
-        )
-        _show(played.deliveries)
-        if played.problems:
-            raise GameOperatorError(f"The wallet is wrong: {played.problems[0]}")
-
-
-def _show(deliveries: Iterable[Delivery]) -> None:
-    for delivery in deliveries:
-        _line(f"{delivery.path[1:]}: {Answer(delivery.reply, problem=delivery.problem)}")
-
-
-def repair_settlements(wallet: DemoWallet, sandbox: Sandbox, run: RunCommand) -> None:
-    """Lose settlements, find and repair them, send them late, and compare the books."""
-    for wager_cents, won_cents in _LOST:
-        sandbox.play_round(
-            player_id="player-1",
-            wager_cents=wager_cents,
-            won_cents=won_cents,
-            cancel=won_cents is None,
-            settlement="lose",
-        )
-    run("Three more bets, whose last calls are lost and repaired", _REPAIR)
-    _title("The lost calls arrive late, and move nothing")
-    _show(sandbox.release_held(lost=True))
-    balance_cents = wallet.ledger.balance("player-1")
-    if balance_cents != _LEFT_CENTS:
-        raise GameOperatorError(f"The wallet is wrong: player-1 has {amount_from_cents(balance_cents)}.")
-    run("All bets are compared once more", _RECONCILE)
