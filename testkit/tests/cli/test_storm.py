@@ -527,8 +527,6 @@ USAGE = [
     pytest.param({"--wallet": "nonsense"}, "is not a valid address", id="no address"),
     pytest.param({"--wallet": "http://[1"}, "is not a valid address", id="half an address"),
     pytest.param({"--wallet": "https://wallet.example"}, "--moves-money", id="another machine"),
-    pytest.param({"--instance": ""}, "'' is no id of a game instance", id="no instance"),
-    pytest.param({"--instance": "a\udcff"}, "is no id of a game instance", id="an instance that is no text"),
     pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
@@ -961,10 +959,8 @@ def _without_run_ids(text: str) -> str:
         pytest.param("api-500", "a storm makes none", id="of the Operator API"),
         pytest.param("api-429@3", "a storm makes none", id="for one of its calls"),
         pytest.param("reset,api-inactive=1%", "a storm makes none", id="beside another"),
-        pytest.param("settlement-lost", "After settlement-lost, service and wallet differ", id="lasting"),
-        pytest.param(
-            "reset,settlement-held@3", "After settlement-held, service and wallet differ", id="lasting, in one call"
-        ),
+        pytest.param("settlement-lost", "settlement-lost makes service and wallet differ", id="lasting"),
+        pytest.param("reset,settlement-held@3", "settlement-held makes service and wallet", id="lasting, in one call"),
     ],
 )
 def test_faults_that_a_storm_does_not_have(

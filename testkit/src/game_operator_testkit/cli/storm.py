@@ -4,7 +4,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from game_operator_testkit.sandbox.storm.report import StormReport
     from game_operator_testkit.sandbox.storm.storm import Storm
     from game_operator_testkit.sandbox.storm.trace import TraceHead
+
+#: Faults that a storm does not have, and why.
+_NOT_IN_STORMS: Final = dict.fromkeys(
+    API_FAULTS, "occurs in calls of the Operator API, and a storm makes none"
+) | dict.fromkeys(LASTING_FAULTS, "makes service and wallet differ, and a storm tests whether they agree")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +107,9 @@ class PlanOptions:
                 f"With --retries {retries.name}, nobody knows what is due at the end. Pass --retries cancel, so that "
                 "withdraws are not repeated."
             )
-        asked = {**plan.rates, **plan.nth}
-        for fault in API_FAULTS:
-            if fault in asked:
-                raise ConfigurationError(
-                    f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
-                    "`game-operator sandbox`, where your client calls."
-                )
-        for fault in LASTING_FAULTS:
-            if fault in asked:
-                raise ConfigurationError(
-                    f"After {fault}, service and wallet differ, and a storm tests whether they agree. Switch it on in "
-                    "`game-operator sandbox`, and reconcile."
-                )
-        if self.instance is not None and not (self.instance and self.instance.isprintable()):
-            raise ConfigurationError(f"{shown(self.instance)} is no id of a game instance. Pass one as --instance.")
+        for fault in (*plan.rates, *plan.nth):
+            if why := _NOT_IN_STORMS.get(fault):
+                raise ConfigurationError(f"{fault} {why}. Switch it on in `game-operator sandbox`.")
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
         start_millis = time.time_ns() // 1_000_000
         return TraceHead(
