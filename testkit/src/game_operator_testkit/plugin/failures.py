@@ -3,17 +3,13 @@
 import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from traceback import StackSummary, TracebackException
-from typing import Final
+from traceback import format_exception
 
-import game_operator
 from game_operator.text import visible
 from game_operator_testkit.certifier import Cause, Report, Verdict
 from game_operator_testkit.certifier.report.shown import cut, shown_notes
 from game_operator_testkit.certifier.report.summary import Summary, shown_calls
 
-_OURS: Final = str(Path(game_operator.__file__).parent)
 #: How many different errors of one scenario are shown, how many frames of each, and how long each may be.
 _MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
 
@@ -132,11 +128,5 @@ class ErrorRecorder(logging.Handler):
 
 
 def _traceback(failed: BaseException) -> str:
-    told = TracebackException.from_exception(failed)
-    link: TracebackException | None = told
-    while link is not None:
-        # What is between the certifier and the wallet's own lines explains nothing.
-        theirs = [frame for frame in link.stack if not frame.filename.startswith(_OURS)]
-        link.stack = StackSummary.from_list(theirs[-_FRAMES:])
-        link = link.__cause__ or link.__context__
-    return "".join(told.format())
+    # The innermost frames: what is between the certifier and the wallet's own lines explains nothing.
+    return "".join(format_exception(failed, limit=-_FRAMES))

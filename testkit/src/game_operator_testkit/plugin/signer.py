@@ -56,58 +56,40 @@ class WebhookSigner:
         """What your receiver verifies webhooks with: the service's public key, in PEM."""
         return self._keys.service.current.public_key_pem()
 
+    # Any: fields of the call's class, which checks them.
     def __call__(
-        self,
-        call: WebhookCall | str,
-        body: bytes | None = None,
-        *,
-        key: KeyName = "service",
-        profile: Profile | None = None,
-        **fields: Any,  # Those of the call's class, which checks them.
+        self, call: str, body: bytes | None = None, *, key: KeyName = "service", **fields: Any
     ) -> SignedWebhook:
         """
         Return a webhook to be posted.
 
         Args:
-            call: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, with its *fields*; a call object; or,
-                with a *body*, any path.
+            call: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, with its *fields*; or any path, with a
+                *body*.
             body: The bytes to be signed, well-formed or not, in place of *fields*.
             key: ``service`` signs as the service does, ``old`` as it did before a rotation, ``forged`` as a stranger.
-            profile: In place of the one that this was made with.
             fields: Of ``WithdrawCall``, ``DepositCall``, ``RollbackCall`` or ``BalanceCall``; amounts in cents.
 
         Raises:
             ConfigurationError: There is no such webhook, or no such key.
-            TypeError: *fields* are not those of the call, or are given where they have no place; or *call* or *body* is
-                of the wrong type.
+            TypeError: *fields* are not those of the call, or are given beside a *body*; or *body* is not bytes.
             ValueError: An id or amount that no call can have; pass a *body* to send one all the same.
         """
-        profile = profile or self._profile
-        path, body = _posted(call, body, fields, BodyWriter(profile))
+        path = call if call.startswith("/") else f"/{call.replace('_', '-')}"
+        if body is None:
+            body = self._written(path[1:], fields)
+        elif fields or not isinstance(body, bytes):
+            raise TypeError(f"a body must be bytes, not {type(body).__name__}, and has no fields beside it")
         seal = _SEALS.get(key)
         if seal is None:
             raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
-        pairs = self._keys.service.headers(Request("", path, body, seal), profile.signature_header)
+        pairs = self._keys.service.headers(Request("", path, body, seal), self._profile.signature_header)
         return SignedWebhook(path, body, {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs})
 
-
-def _posted(
-    call: WebhookCall | str, body: bytes | None, fields: dict[str, Any], writer: BodyWriter
-) -> tuple[str, bytes]:
-    """Return the path and the bytes that are posted to it."""
-    if not isinstance(call, str | WebhookCall):
-        raise TypeError(f"call must be {', '.join(_CALLS)} or a call object, not {type(call).__name__} {shown(call)}")
-    if body is not None and not isinstance(body, bytes):
-        raise TypeError(f"body must be bytes, not {type(body).__name__}: encode it, or pass the fields of the call")
-    if fields and (body is not None or not isinstance(call, str)):
-        given = "a body" if body is not None else "a call object"
-        raise TypeError(f"{', '.join(fields)} cannot be changed in {given}: pass the one or the other")
-    if not isinstance(call, str):
-        return f"/{call.operation}", writer.encoded(call) if body is None else body
-    path = call if call.startswith("/") else f"/{call.replace('_', '-')}"
-    if body is not None:
-        return path, body
-    kind = _CALLS.get(path[1:])
-    if kind is None:
-        raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
-    return path, writer.encoded(kind(**fields))
+    def _written(self, operation: str, fields: dict[str, Any]) -> bytes:
+        kind = _CALLS.get(operation)
+        if kind is None:
+            raise ConfigurationError(
+                f"There is no webhook {shown(operation)}. Pass {', '.join(_CALLS)}, or bytes as its body."
+            )
+        return BodyWriter(self._profile).encoded(kind(**fields))
