@@ -133,4 +133,4 @@ def test_a_baseline_is_not_overwritten(run: Run, tmp_path: Path, service_pem: Pa
     url = "http://127.0.0.1:9"
     told = run("certify", url, "--service-key", service_pem, *_WHO, "--baseline", file, "--json-file", file)
     assert told.code == 2
-    assert "would overwrite another file of this run" in told.err
+    assert "would overwrite the baseline" in told.err

@@ -21,10 +21,12 @@ _LEAST_CENTS: Final = 1_000
 #: And the most, so that what is won besides can still be moved.
 _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
-#: How else a signature may be written: what a wallet that refuses ours may expect.
-_OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
-#: And in which header it may look for one.
-_OTHER_HEADERS: Final = ("x-signature", "x-webhook-signature", "x-hub-signature-256", "x-request-signature")
+_BASE64: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
+_HEADERS: Final = ("x-signature", "x-webhook-signature", "x-hub-signature-256", "x-request-signature")
+#: What a wallet that refuses our signature may expect.
+_OTHER_FORMS: Final = {f"{form} Base64": Seal(form=form) for form in _BASE64} | {
+    f"the header {name}": Seal(header=name) for name in _HEADERS
+}
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
@@ -51,8 +53,7 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         for player in (at.player, at.other):
             heard = _balance(at, player)
             if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
-                _check_alphabet(at)
-                _check_header(at)
+                _check_other_forms(at)
             run.known[player.id] = _checked_cents(heard, player.id, url)
         if with_second and run.certification.supplies.second_url is not None:
             _check_second(at, run.known[at.player.id])
@@ -71,28 +72,16 @@ def _check_second(at: Stage, known_cents: int | None) -> None:
         )
 
 
-def _check_alphabet(at: Stage) -> None:
-    """Hold that the wallet, which refused our signature, refuses it in another Base64 too: else that is the reason."""
-    for form in _OTHER_FORMS:
-        heard = at.send(at.balance_request("a balance check", seal=Seal(form=form)))
+def _check_other_forms(at: Stage) -> None:
+    """Hold that the wallet, which refused our signature, refuses it in other forms too: else that is the reason."""
+    for form, seal in _OTHER_FORMS.items():
+        heard = at.send(at.balance_request("a balance check", seal=seal))
         if heard.reply is not None and heard.code != WebhookErrorCode.INVALID_SIGNATURE:
             raise ConfigurationError(
-                "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in URL-safe Base64 "
-                f"without padding (assumed, decision 0011): in {form} Base64 it is accepted. Let the wallet decode "
-                "both alphabets, with and without = at the end."
-            )
-
-
-def _check_header(at: Stage) -> None:
-    """Hold that the wallet, which refused our signature, refuses it in another header too."""
-    for header in _OTHER_HEADERS:
-        heard = at.send(at.balance_request("a balance check", seal=Seal(header=header)))
-        if heard.reply is not None and heard.code != WebhookErrorCode.INVALID_SIGNATURE:
-            raise ConfigurationError(
-                "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in the header "
-                f"{at.profile.signature_header} (assumed, decision 0011): in {header} it is accepted. If your "
-                f'provider sends that one, pass a profile with signature_header = "{header}". Otherwise let the wallet '
-                f"look for {at.profile.signature_header}."
+                f"A player-balance was refused with 'INVALID_SIGNATURE', and accepted with its signature in {form}. It "
+                f"belongs in the header {at.profile.signature_header}, in URL-safe Base64 without padding (assumed, "
+                "decision 0011). Let the wallet take it so. If your provider sends another header, pass a profile with "
+                "its name: signature_header."
             )
 
 

@@ -45,7 +45,7 @@ def certify(
     cost more, count.
     """
     supplies, assumed = supplied.supplies(), read_profile(played.profile)
-    reports.check_files(wallet.service_key, supplied.old_key, supplied.retired_key, played.profile)
+    reports.check_files()
     baseline = reports.read_baseline()
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
     from game_operator_testkit.certifier.engine.certification import new_run_id

@@ -16,7 +16,6 @@ from game_operator_testkit.certifier.report.comparison import Comparison
 from game_operator_testkit.certifier.report.report import Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_exchanges, shown_notes
 from game_operator_testkit.certifier.report.summary import Summary, balance_in_words
-from game_operator_testkit.certifier.report.verdicts import Exchange
 
 __all__ = ["html"]
 
@@ -25,7 +24,7 @@ _TEMPLATES: Final = Path(__file__).with_name("templates")
 
 def html(report: Report, comparison: Comparison | None = None) -> str:
     """Return *report*, with its *comparison* if there is one, as a page, to be written in UTF-8."""
-    filters = (balance_in_words, call_of, cut, shown_exchanges, shown_notes, sent, answered)
+    filters = (balance_in_words, call_of, cut, message, shown_exchanges, shown_notes)
     template = words.templates(_TEMPLATES, *filters).get_template("report.html")
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode()
@@ -37,13 +36,3 @@ def html(report: Report, comparison: Comparison | None = None) -> str:
         policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )
     return words.clean(page)
-
-
-def sent(exchange: Exchange) -> str:
-    """Return the request of *exchange* as it travelled."""
-    return message(f"{exchange.method} {exchange.path}", exchange.request_headers, exchange.request_body)
-
-
-def answered(exchange: Exchange) -> str:
-    """Return the answer of *exchange* as it travelled."""
-    return message(f"HTTP {exchange.status}", exchange.answer_headers, exchange.answer_body)
