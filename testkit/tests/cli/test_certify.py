@@ -33,15 +33,6 @@ _SECRET = "Bearer-c2VjcmV0"
 
 
 @pytest.fixture(scope="module")
-def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
-    """The service's key, as it should lie on a disk."""
-    path = tmp_path_factory.mktemp("service") / "service.pem"
-    path.touch(0o600)
-    path.write_bytes(private_pem)
-    return path
-
-
-@pytest.fixture(scope="module")
 def blocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a file for each player who may not bet."""
     return tmp_path_factory.mktemp("blocked")

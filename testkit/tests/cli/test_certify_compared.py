@@ -16,14 +16,6 @@ pytestmark = pytest.mark.outside
 _WHO = ("--player", "ann", "--other-player", "bob")
 
 
-@pytest.fixture(scope="module")
-def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
-    path = tmp_path_factory.mktemp("service") / "service.pem"
-    path.touch(0o600)
-    path.write_bytes(private_pem)
-    return path
-
-
 @pytest.fixture
 def certify(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path) -> Any:
     """Certify a wallet that pays for rollbacks of bets that it does not know."""

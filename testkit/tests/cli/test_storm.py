@@ -42,15 +42,6 @@ _PATIENCE_SECONDS = 280
 _OF_STORMS = {str(fault.name) for fault in FAULTS if fault.side == "webhook" and not fault.is_lasting}
 
 
-@pytest.fixture(scope="module")
-def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
-    """The service's key, as it should lie on a disk."""
-    path = tmp_path_factory.mktemp("service") / "service.pem"
-    path.touch(0o600)
-    path.write_bytes(private_pem)
-    return path
-
-
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'wallet.db'}"
