@@ -337,15 +337,6 @@ def test_what_ends_an_async_test_ends_it_inside_a_wallet_too(
     assert caught.value is raised
 
 
-@pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_other_libraries_than_asyncio_are_refused(
-    wallet_certifier: WalletCertifier, ledger: MemoryLedger, anyio_backend: str
-) -> None:
-    """With the remedy."""
-    with pytest.raises(ConfigurationError, match="under asyncio"):
-        await wallet_certifier.certify_async(Wallet(ledger), **PLAYERS)
-
-
 def test_a_certification_that_is_cancelled_ends(wallet_certifier: WalletCertifier) -> None:
     """No thread waits for an answer that nobody will give: the loop's own are joined when it ends."""
 

@@ -191,7 +191,7 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
             raise
         from game_operator_testkit.cli.storm_report import broken_off
 
-        raise broken_off(gone, played.timeline, _written(place, played.trace())) from gone
+        raise broken_off(gone, played.timeline.posts, _written(place, played.trace())) from gone
 
 
 def _is_page_written(path: Path, report: "StormReport") -> bool:

@@ -11,7 +11,6 @@ from game_operator.errors import GameOperatorError, one_line
 if TYPE_CHECKING:
     from game_operator_testkit.sandbox.storm.audit import Difference
     from game_operator_testkit.sandbox.storm.report import StormReport
-    from game_operator_testkit.sandbox.storm.trace import Timeline
 
 _MOST_LISTED: Final = 20
 
@@ -70,21 +69,19 @@ def _difference_in_json(difference: "Difference") -> dict[str, object]:
     return {name: getattr(difference, name) for name in names}
 
 
-def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None) -> StoppedError:
+def broken_off(gone: GameOperatorError, calls_sent: int, trace: Path | None) -> StoppedError:
     """Return how to report a storm that ended before its audit."""
-    # A ledger that cannot be read has neither, and nobody waited for it.
+    # A ledger that cannot be read has neither, and was not waited for.
     reason, waited = getattr(gone, "reason", gone.what), getattr(gone, "elapsed_seconds", 0.0)
-    said = [f"{one_line(reason).rstrip('.')}."]
-    if waited:
-        said.append(f"It was waited for {waited:.1f} s.")
-    said.append(f"Money may have moved, and bets may be open: {timeline.posts} calls were sent.")
-    if trace is not None:
-        said.append(f"What was sent until now is in {one_line(str(trace))}.")
+    said = f"{one_line(reason).rstrip('.')}. "
+    said += f"It was waited for {waited:.1f} s. " if waited else ""
+    said += f"Money may have moved, and bets may be open: {calls_sent} calls were sent."
+    said += f" What was sent until now is in {one_line(str(trace))}." if trace is not None else ""
     return StoppedError(
         ExitCode.UNREACHABLE,
-        " ".join(said),
+        said,
         name="StormBrokenOffError",
         elapsed_seconds=waited,
-        calls_sent=timeline.posts,
+        calls_sent=calls_sent,
         trace=None if trace is None else str(trace),
     )

@@ -97,14 +97,10 @@ class WalletCertifier:
         that thread.
 
         Raises:
-            ConfigurationError: As for a call; or the test does not run under asyncio.
+            ConfigurationError: As for a call.
+            RuntimeError: The test does not run under asyncio.
             TypeError: As for a call.
         """
-        if not a_loop_runs_here():
-            raise ConfigurationError(
-                "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
-                'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
-            )
         is_over = Event()
         bridge = _bridge_to(asyncio.get_running_loop(), is_over)
         try:

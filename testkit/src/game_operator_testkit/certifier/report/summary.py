@@ -1,6 +1,6 @@
 """What every form of a report says: how it ended, what to change, why, and what was not tried."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,10 +124,10 @@ class Summary:
     @cached_property
     def remarks(self) -> list[str]:
         """What else belongs beside the headline: what was supplied and did not work, and what a stop left."""
-        remarks = [
-            f"What was supplied did not work, so {ids_in_words(undone)} could not be tried: {cut(reason)}"
-            for reason, undone in by_reason(self.undone).items()
-        ]
+        remarks = []
+        for reason in dict.fromkeys(verdict.reason for verdict in self.undone):
+            undone = ids_in_words(verdict for verdict in self.undone if verdict.reason == reason)
+            remarks.append(f"What was supplied did not work, so {undone} could not be tried: {cut(reason)}")
         if self.stopped:
             were = "was" if len(self.stopped) == 1 else "were"
             remarks.append(f"The run was stopped, so {ids_in_words(self.stopped)} {were} not tried to the end.")
@@ -251,14 +251,6 @@ def ids_in_words(verdicts: Iterable[Verdict]) -> str:
     every = [verdict.id for verdict in verdicts]
     more = f" and {len(every) - _IDS} more" if len(every) > _IDS else ""
     return f"{', '.join(every[:_IDS])}{more}"
-
-
-def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
-    """Return *verdicts*, such as those of scenarios that were not tried, by their reasons."""
-    reasons: defaultdict[str, list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        reasons[verdict.reason].append(verdict)
-    return reasons
 
 
 def _heaviest(verdict: Verdict) -> tuple[int, str]:
