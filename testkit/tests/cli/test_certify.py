@@ -362,8 +362,8 @@ def test_an_authority_of_ones_own(tmp_path: Path, private_key: RSAPrivateKey, se
 
 def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pem: Path, blocked: Path) -> None:
     """Players are blocked, let in again and opened by commands; nothing of it is left."""
-    opening = f"open_account={sys.executable} -m game_operator.cli ledger open {{player}} {{amount}} --database"
-    hooks = (f"block=touch {blocked}/{{player}}", f"unblock=rm {blocked}/{{player}}", f"{opening} {wallet.database}")
+    opening = f"open_account={sys.executable} -m game_operator.cli ledger open --database {wallet.database}"
+    hooks = (f"block=sh -c 'touch {blocked}/$1' sh", f"unblock=sh -c 'rm {blocked}/$1' sh", opening)
     given = [word for hook in hooks for word in ("--hook", hook)]
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A09,C14", *given, "--json")
     assert [(each["id"], each["outcome"]) for each in told.document["verdicts"]] == [
@@ -375,7 +375,7 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
 
 def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
     """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
-    hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
+    hooks = ("--hook", "block=sh -c 'echo $1 is unknown here >&2; exit 7' sh", "--hook", "unblock=true")
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json")
     assert (told.code, told.document["passed"], told.document["counts"]["undone"]) == (1, True, 1)
     skipped = told.document["verdicts"][1]

@@ -4,29 +4,20 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from typing import Final
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.steps import Undone
+from game_operator_testkit.certifier.engine.supplies import Deed, Supplies
 
-#: The arguments of each hook, in this order; each must stand in its command. An amount is in units, with two decimals.
-HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "block": ("player",),
-    "unblock": ("player",),
-    "open_account": ("player", "amount"),
-    "fail": (),
-    "recover": (),
-    "restart": (),
-    "distrust": (),
-    "trust": (),
-    "later": ("days",),
-    "stored_cents": ("player",),
-}
+#: docs/how-to/certify.md says which arguments each gets at the end of its command.
+HOOKS: Final = tuple(each.name for each in fields(Supplies) if each.type == Deed | None)
+_OPENS: Final = "open_account"
 _ASKED: Final = "stored_cents"
 _CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
-_PLACE: Final = re.compile(r"\{(player|amount|days)\}")
 
 
 def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callable[..., object]]:
@@ -34,7 +25,7 @@ def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callab
     Return what *given* defines as ``NAME=COMMAND``, by name; each may take at most *seconds*.
 
     Raises:
-        ConfigurationError: A name is unknown, or its command cannot work.
+        ConfigurationError: A name is unknown, or its command cannot be read.
     """
     found: dict[str, Callable[..., object]] = {}
     for each in given:
@@ -45,31 +36,22 @@ def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callab
                 f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. There are "
                 f"{', '.join(HOOKS)}."
             )
-        found[name] = _hook(name, _words(name, command), seconds)
+        try:
+            words = shlex.split(command)
+        except ValueError as wrong:
+            raise ConfigurationError(
+                f"The command of --hook {name} cannot be read: {wrong}. Quote it as in a shell."
+            ) from None
+        found[name] = _hook(name, words, seconds)
     return found
-
-
-def _words(name: str, command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as wrong:
-        raise ConfigurationError(
-            f"The command of --hook {name} cannot be read: {wrong}. Quote it as in a shell."
-        ) from None
-    there = {place for word in words for place in _PLACE.findall(word)}
-    if there != set(HOOKS[name]):
-        places = " and ".join(f"{{{place}}}" for place in HOOKS[name]) or "no {place}"
-        raise ConfigurationError(f"The command of --hook {name} must have {places}.")
-    return words
 
 
 def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
     def hook(*arguments: object) -> object:
-        values = dict(zip(HOOKS[name], map(str, arguments), strict=True))
-        if "amount" in values:
-            values["amount"] = f"{amount_from_cents(int(values['amount'])):.2f}"
-        # In one pass: an id that itself has braces is data.
-        written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
+        if name == _OPENS:
+            player_id, cents = arguments
+            arguments = player_id, f"{amount_from_cents(int(str(cents))):.2f}"
+        written = _run(name, [*words, *map(str, arguments)], seconds)
         if name != _ASKED:
             return None
         if found := _CENTS.match(written):
