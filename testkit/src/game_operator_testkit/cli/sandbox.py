@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from game_operator_testkit.cli.key_directory import KeyDirectory
     from game_operator_testkit.sandbox import Sandbox
 
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared, and not bound
-
 
 @command
 def sandbox(
@@ -71,9 +69,6 @@ def sandbox(
             record=record,
         ) as running:
             _announce(running, keys, operator_key)
-            if host in _EVERY_ADDRESS:
-                port = int(running.base_url.rpartition(":")[2])
-                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
             if lost := lost_output():
                 return lost  # The address could not be printed.
             stopped.wait()
@@ -106,15 +101,14 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | Non
         say(f"export {name}={shlex.quote(value)}")
     if operator_key:
         say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {operator_key}.")
-    say("What there is to ask about, besides the games:")
-    bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
-    a_round = [("round", running.round_id), ("its number", running.round_no)]
-    show_details([("instance", running.instance_id), *bets, *a_round])
-    say("The service and its keys:")
-    around = {
+    details = {
+        "instance": running.instance_id,
+        **{f"bet {state}": bet_id for state, bet_id in running.bet_ids.items()},
+        "round": running.round_id,
+        "round number": running.round_no,
         "control room": f"{running.base_url}/",
         "wallet": running.wallet_url or "none; --wallet URL names one to play rounds against",
-        "service's public key (for your wallet)": keys.service_public,
+        "service's key": keys.service_public,
         "your public key": operator_key or keys.public,
     }
-    show_details(around.items())
+    show_details(details.items())
