@@ -1,4 +1,4 @@
-"""Certifies a wallet within a test, without sockets: each scenario is a subtest."""
+"""Certifies a wallet within a test, without sockets."""
 
 import asyncio
 import inspect
@@ -14,7 +14,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process
+from game_operator_testkit.certifier import Report, Supplies, Verdict, certify_in_process
 from game_operator_testkit.certifier.engine.certification import Settings
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
@@ -33,14 +33,11 @@ class WalletCertifier:
     Args:
         keys: The service's.
         profile: What is assumed of wallets, unless a call has another.
-        subtests: Where verdicts are reported: pytest's fixture, of pytest 9 or of the plugin pytest-subtests.
     """
 
-    # Any: each has a class of its own for subtests.
-    def __init__(self, keys: ThrowAwayKeys, profile: Profile, subtests: Any) -> None:
+    def __init__(self, keys: ThrowAwayKeys, profile: Profile) -> None:
         self._keys = keys
         self._profile = profile
-        self._subtests = subtests
 
     def __call__(
         self,
@@ -50,10 +47,10 @@ class WalletCertifier:
         **settings: Unpack[Settings],
     ) -> Report:
         """
-        Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
+        Certify *wallet*, and fail the test if a scenario failed; advice fails none.
 
-        Failures stand first, what costs most at the top. What could not be tried although something was supplied for
-        it fails as well.
+        The message has the causes, in the order in which to fix them. What could not be tried although something was
+        supplied for it fails the test as well.
 
         Scenarios of calls at once call a sync wallet in several threads, and an async one on an event loop of this run.
 
@@ -144,16 +141,11 @@ class WalletCertifier:
         pytest shows what is printed with the test's output, for -rP or beside a failure.
         """
         text = ReportText(report, seen)
-        failing = text.failures() if check else []
-        for line in text.beside({verdict.id for verdict, _ in failing}):
+        failure = text.failure() if check else ""
+        for line in text.beside():
             print(line)  # noqa: T201
-        for verdict, message in failing:
-            with self._subtests.test(verdict.name):
-                pytest.fail(message, pytrace=False)
-        for verdict in report.verdicts if check else ():
-            if verdict.outcome is Outcome.PASSED or verdict.is_advice:
-                with self._subtests.test(verdict.name):
-                    pass
+        if failure:
+            pytest.fail(failure, pytrace=False)
 
 
 # Any: what the wallet or the supplied function returns.

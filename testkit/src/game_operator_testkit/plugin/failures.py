@@ -1,14 +1,13 @@
-"""What pytest shows of a certification: its report as messages, and the errors that the wallet raised or logged."""
+"""What pytest shows of a certification: its report as a message, and the errors that the wallet raised or logged."""
 
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from traceback import format_exception
 
 from game_operator.text import visible
 from game_operator_testkit.certifier import Cause, Report, Verdict
-from game_operator_testkit.certifier.report.shown import cut, shown_notes
-from game_operator_testkit.certifier.report.summary import Summary, shown_calls
+from game_operator_testkit.certifier.report.summary import Summary, ids_in_words, shown_calls
 
 #: How many different errors of one scenario are shown, how many frames of each, and how long each may be.
 _MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
@@ -16,64 +15,50 @@ _MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
 
 class ReportText:
     """
-    A report in messages: what failed, what costs most first, and what else there is to say; no headers, for cookies.
+    A report as the message of a failed test, and what else there is to say; no headers, for cookies.
 
     Args:
         report: The report.
-        seen: By scenario, what the wallet raised or logged as an error meanwhile.
+        seen: By scenario, what the wallet raised or logged as an error meanwhile; each is shown once.
     """
 
     def __init__(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
-        self._report, self._summary = report, Summary(report)
+        self._summary = Summary(report)
         self._seen = seen
-        # Errors that were shown already, each with the scenario that they were shown for.
-        self._shown: dict[str, str] = {}
+        self._shown: set[str] = set()
 
-    def failures(self) -> list[tuple[Verdict, str]]:
-        """
-        Return what fails a test, in the order in which to fix it, each with its message.
+    def failure(self) -> str:
+        """Return what fails the test: how the run ended, and the causes in the order in which to fix them; or ""."""
+        summary = self._summary
+        if not summary.causes and not summary.undone:
+            return ""
+        parts = [f"{summary.headline}\n{summary.urgency}".rstrip(), *summary.remarks]
+        for number, cause in enumerate(summary.causes, start=1):
+            parts += self._of_cause(number, cause)
+        return "\n\n".join(parts)
 
-        A message begins with the id of the cause; the first one says how the whole run ended as well.
-        """
-        ended = [f"{self._summary.headline}\n{self._summary.urgency}".rstrip()]
-        failures: list[tuple[Verdict, str]] = []
-        for cause in self._summary.causes:
-            for verdict in (cause.verdict, *cause.others):
-                if verdict.failed:
-                    failures.append((verdict, self._failure(verdict, cause, [] if failures else ended)))
-        for verdict in self._summary.undone:
-            text = f"{verdict.name}: could not be tried\n{verdict.reason}"
-            failures.append((verdict, text if failures else "\n\n".join([text, *ended])))
-        return failures
-
-    def beside(self, failing: Container[str]) -> Iterator[str]:
-        """Yield advice, and what the wallet raised or logged in a scenario whose id is not among the *failing*."""
-        for verdict in self._report.verdicts:
-            if verdict.id in failing:
-                continue
+    def beside(self) -> Iterator[str]:
+        """Yield advice, and what the wallet raised or logged and no failure has shown."""
+        for verdict in self._summary.report.verdicts:
             if verdict.is_advice:
                 yield from (f"Advice, {verdict.name}: {note.reason}" for note in verdict.notes)
-            elif self._seen.get(verdict.id):
-                yield f"{verdict.name}: {verdict.outcome}"
-            yield from self._raised(verdict)
+            yield from (f"{verdict.name}: {verdict.outcome}\n{text}" for text in self._raised(verdict))
 
-    def _failure(self, verdict: Verdict, cause: Cause, ended: Sequence[str]) -> str:
-        head = [f"{self._summary.failure(verdict)}\n{verdict.name} ({verdict.cost})", *ended]
-        if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
-            return "\n\n".join(head)
-        if verdict is cause.verdict:
-            parts = [*head, "\n".join(self._summary.explanation(verdict))]
-        else:
-            parts = [*head, f"Probably the same mistake as {cause.verdict.id}; begin there."]
-            parts += [f"Also: {cut(note.reason)}" for note in shown_notes(verdict)[1:]]
-        return "\n\n".join([*parts, *shown_calls(verdict, with_headers=False), *self._raised(verdict)])
+    def _of_cause(self, number: int, cause: Cause) -> Iterator[str]:
+        verdict = cause.verdict
+        yield f"{number}. {self._summary.failure(verdict)}\n{verdict.name} ({verdict.cost})"
+        if verdict.exchanges:  # Else it was not begun, so all that is to be said stands in the reason.
+            yield "\n".join(self._summary.explanation(verdict))
+            yield from shown_calls(verdict, with_headers=False)
+        yield from self._raised(verdict)
+        if others := [each for each in cause.others if each.failed]:
+            yield f"The same mistake fails {ids_in_words(others)} too."
 
     def _raised(self, verdict: Verdict) -> Iterator[str]:
         for text in self._seen.get(verdict.id, ()):
-            first = self._shown.setdefault(text, verdict.id)
-            # Otherwise the same traceback would stand below each scenario.
-            lines = text.splitlines() if first == verdict.id else [f"{text.splitlines()[-1]} (as in {first})"]
-            yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in lines)])
+            if text not in self._shown:
+                self._shown.add(text)
+                yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in text.splitlines())])
 
 
 class ErrorRecorder(logging.Handler):

@@ -6,7 +6,7 @@ imports what it needs.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -59,16 +59,9 @@ def signed_webhook(game_operator_keys: "ThrowAwayKeys", operator_profile: "Profi
     return WebhookSigner(game_operator_keys, operator_profile)
 
 
-# Any: pytest and the plugin have each a class of its own for subtests.
 @pytest.fixture
-def wallet_certifier(
-    subtests: Any, game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile"
-) -> "WalletCertifier":
-    """
-    Certifies a wallet, each scenario a subtest: ``wallet_certifier(wallet, player_id="p1", other_player_id="p2")``.
-
-    Subtests are pytest's own from 9 on, and before that those of the plugin pytest-subtests.
-    """
+def wallet_certifier(game_operator_keys: "ThrowAwayKeys", operator_profile: "Profile") -> "WalletCertifier":
+    """Certifies a wallet: ``wallet_certifier(wallet, player_id="p1", other_player_id="p2")``."""
     from game_operator_testkit.plugin.certifier import WalletCertifier
 
-    return WalletCertifier(game_operator_keys, operator_profile, subtests)
+    return WalletCertifier(game_operator_keys, operator_profile)
