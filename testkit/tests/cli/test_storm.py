@@ -230,20 +230,31 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 _SMALL = ("--bets", 30, "--players", 6, "--seed", 5, "--concurrency", 4)
+#: Storms a wallet in this process, audited by its ledger: returns how that ended, and the wallet.
+Stormed = Callable[..., tuple[Told, _Served]]
+
+
+@pytest.fixture
+def stormed(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> Stormed:
+    """Plays a small storm; on the same ledger again if it is called again."""
+
+    def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, _Served]:
+        with served(own_folder.parent, private_key, wallet) as (url, app):
+            arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+            return run("storm", *arguments, *options), app
+
+    return stormed
 
 
 @pytest.mark.outside
-def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+def test_what_people_are_told(stormed: Stormed, own_folder: Path) -> None:
     """
     Figures and the verdict; no progress where there is no terminal.
 
     The same seed again on the same ledger: each storm has players and bets of its own.
     """
-    with served(own_folder, private_key) as (url, app):
-        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
-        told = run("storm", *arguments)
-        time.sleep(0.002)  # Ids are made of seed and time.
-        again = run("storm", *arguments)
+    told, _ = stormed()
+    again, _ = stormed()
     assert (told.code, again.code) == (0, 0), again
     # What it registers permanently is said where a pipeline logs it, too.
     assert told.err.startswith(
@@ -259,17 +270,10 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
 @pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
 @pytest.mark.drawn(1)
-def test_a_wrong_wallet_is_reported(
-    concurrency: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
+def test_a_wrong_wallet_is_reported(concurrency: int, stormed: Stormed, own_folder: Path) -> None:
     """Exit code 1, each difference, a history, and a trace that has what arrived."""
     faults = ("--faults", "duplicate=0.5,reply-lost=0.2,forged=0.1")
-    key = ("--service-key", service_pem)
-    with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
-        told = run(
-            *("storm", "--wallet", url, *key, "--ledger", app.database, *_SMALL, *faults),
-            *("--concurrency", concurrency, "--html", "storm.html"),
-        )
+    told, app = stormed(*faults, "--concurrency", concurrency, "--html", "storm.html", wallet=PaysRepeatsTwice)
     assert told.code == 1
     assert "Service and wallet differ: " in (own_folder / "storm.html").read_text()
     assert mode_of(own_folder / "storm.html") == 0o600
@@ -315,12 +319,9 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
 
 
 @pytest.mark.outside
-def test_everything_refused_is_no_pass(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
+def test_everything_refused_is_no_pass(stormed: Stormed) -> None:
     """Nothing differs, and nothing was tried."""
-    with served(own_folder, private_key, RefusesEverything) as (url, app):
-        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    told, _ = stormed(wallet=RefusesEverything)
     assert told.code == 1
     assert re.search(r"^Choose players who may bet\.\n", told.out, re.MULTILINE)
     sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\.\n\Z"
@@ -333,21 +334,17 @@ def test_everything_refused_is_no_pass(
     ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
 )
 @pytest.mark.drawn(1)
-def test_a_ledger_in_which_all_bets_are_missing(
-    source: str, code: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """Where the wallet keeps them under another source: which option says so."""
+def test_a_ledger_in_which_all_bets_are_missing(source: str, code: int, stormed: Stormed) -> None:
+    """Where the wallet keeps them under another source."""
 
     class OfASource(RightWallet):
         def __init__(self, ledger: Any) -> None:  # Any: of either kind.
             Wallet.__init__(self, ledger, source="live")
             self.slips = []
 
-    with served(own_folder, private_key, OfASource) as (url, app):
-        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
-        told = run("storm", *options, "--source", source)
-        time.sleep(0.002)  # Ids are made of seed and time.
-        document = run("storm", *options, "--source", source, "--json").document
+    told, _ = stormed("--source", source, wallet=OfASource)
+    again, _ = stormed("--source", source, "--json", wallet=OfASource)
+    document = again.document
     assert (told.code, document["passed"]) == (code, not code)
     assert ("each difference comes with its history." in told.out) is bool(code)
     assert all(difference["history"] for difference in document["differences"])
@@ -369,33 +366,6 @@ def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPriva
     assert "--instance" not in told.out
 
 
-def _storm_of_instances(
-    run: Run, folder: Path, key: RSAPrivateKey, pem: Path, instances: Callable[[str], bool] | None, *options: str
-) -> Told:
-    """Storm a wallet that takes some *instances* for its own."""
-
-    class Gate(RightWallet):
-        def withdraw(self, call: WithdrawCall) -> Reply:
-            if instances is not None and not instances(call.instance_id or ""):
-                return Reply(code="INVALID_REQUEST")
-            return super().withdraw(call)
-
-    with served(folder, key, Gate) as (url, app):
-        return run(
-            "storm",
-            "--wallet",
-            url,
-            "--service-key",
-            pem,
-            "--ledger",
-            app.database,
-            *_SMALL,
-            "--faults",
-            "none",
-            *options,
-        )
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("instances", "options", "code", "hinted"),
@@ -404,22 +374,21 @@ def _storm_of_instances(
         pytest.param(lambda name: name == "own-1", (), 1, True, id="one is, and is not named"),
         pytest.param(lambda name: name == "own-1", ("--instance", "own-1"), 0, False, id="one is named"),
         pytest.param(lambda name: name[0] in "01234567", (), 0, True, id="half of them"),
-        pytest.param(None, (), 0, False, id="it looks at none"),
+        pytest.param(lambda _: True, (), 0, False, id="all are its own"),
     ],
 )
 @pytest.mark.drawn(3)
 def test_a_wallet_that_is_set_to_its_own_instances(
-    instances: Callable[[str], bool] | None,
-    options: tuple[str, ...],
-    code: int,
-    hinted: bool,
-    run: Run,
-    own_folder: Path,
-    private_key: RSAPrivateKey,
-    service_pem: Path,
+    instances: Callable[[str], bool], options: tuple[str, ...], code: int, hinted: bool, stormed: Stormed
 ) -> None:
     """It answers INVALID_REQUEST, and people see which option helps; what only follows from it is not listed."""
-    told = _storm_of_instances(run, own_folder, private_key, service_pem, instances, *options)
+
+    class Gate(RightWallet):
+        def withdraw(self, call: WithdrawCall) -> Reply:
+            is_own = instances(call.instance_id or "")
+            return super().withdraw(call) if is_own else Reply(code="INVALID_REQUEST")
+
+    told, _ = stormed("--faults", "none", *options, wallet=Gate)
     assert told.code == code, told
     assert ("pass one as --instance" in told.out) is hinted
     assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\.", told.out)) is (code == 1)
@@ -480,15 +449,10 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     ],
 )
 @pytest.mark.drawn(2)
-def test_a_fault_that_was_asked_for_and_never_occurred(
-    faults: str, never: list[str], run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
+def test_a_fault_that_was_asked_for_and_never_occurred(faults: str, never: list[str], stormed: Stormed) -> None:
     """That it agrees says nothing of that fault then: people and programs are told, and the exit code is 1."""
-    options = ("--service-key", service_pem, *_SMALL, "--bets", 12, "--faults", faults)
-    with served(own_folder, private_key) as (url, app):
-        document = run("storm", "--wallet", url, "--ledger", app.database, *options, "--json").document
-    with served(own_folder, private_key, name="again.db") as (url, app):
-        told = run("storm", "--wallet", url, "--ledger", app.database, *options)
+    document = stormed("--bets", 12, "--faults", faults, "--json")[0].document
+    told, _ = stormed("--bets", 12, "--faults", faults)
     assert (told.code, document["passed"]) == (bool(never), not never)
     assert (document["too_seldom"], document["least_of_each"]) == (dict.fromkeys(never, 0), 1)
     sentence = r"^Not tried enough: (\w+) 0\. 12 bets need 1 occurrence of each fault\."
@@ -839,13 +803,11 @@ class _RaisesInWithdraw(RightWallet):
 
 @pytest.mark.outside
 def test_a_wallet_that_fails_in_every_withdraw(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+    stormed: Stormed, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is there, and answers SYSTEM_ERROR for ever: which call, and a trace with it."""
     _be_patient(monkeypatch, 0.5)
-    with served(own_folder, private_key, _RaisesInWithdraw) as (url, app):
-        options = ("--ledger", app.database, *_SMALL, "--faults", "none")
-        told = run("storm", "--wallet", url, "--service-key", service_pem, *options)
+    told, _ = stormed("--faults", "none", wallet=_RaisesInWithdraw)
     assert (told.code, told.out) == (3, "")
     assert "gives no definite answer any more; the last was: SYSTEM_ERROR. It was waited for " in told.err
     assert '"SYSTEM_ERROR"' in (own_folder / "storm-5.trace").read_text()
@@ -859,16 +821,10 @@ def test_a_wallet_that_fails_in_every_withdraw(
     "name", [pytest.param("x" * 300, id="too long a name"), pytest.param("/dev/full", id="a full device")]
 )
 @pytest.mark.drawn(1)
-def test_a_trace_that_cannot_be_written(
-    name: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
+def test_a_trace_that_cannot_be_written(name: str, stormed: Stormed, own_folder: Path) -> None:
     """The differences are told all the same; and nothing is left of it, for player ids are in it."""
     (own_folder / "folder").mkdir()
-    with served(own_folder.parent, private_key, PaysRepeatsTwice) as (url, app):
-        told = run(
-            "storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL,
-            "--faults", "duplicate=0.5", "--trace", own_folder / name,
-        )  # fmt: skip
+    told, _ = stormed("--faults", "duplicate=0.5", "--trace", own_folder / name, wallet=PaysRepeatsTwice)
     assert told.code == 1
     assert "The trace could not be written to" in told.err
     assert " too much; faults: " in told.out
