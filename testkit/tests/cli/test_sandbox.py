@@ -44,7 +44,7 @@ def test_lines_to_paste_set_a_client_up(tmp_path: Path) -> None:
     with started("sandbox", "--directory", str(keys), "--operator-id", "my-casino") as process:
         assert process.stdout is not None
         printed = [process.stdout.readline()]
-        while not printed[-1].startswith("your public key"):
+        while not printed[-1].startswith("bet EXPIRED"):
             printed.append(process.stdout.readline())
         exports = [line for line in printed if line.startswith("export ")]
         pasted = dict(shlex.split(line)[1].split("=", 1) for line in exports)

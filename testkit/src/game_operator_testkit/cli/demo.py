@@ -65,14 +65,17 @@ def _keep_open(place: Path) -> int:
             wallet.ledger.open_account(player_id, Decimal("1000.00"))
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
-        room = f"{sandbox.base_url}/"
-        database, private_key = f"sqlite:///{place / 'wallet.db'}", str(place / "operator.pem")
-        files = {"database": database, "private_key_file": private_key}
-        answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS), **files})
-        say(f"The control room is open at {room} until Ctrl-C.", style="bold")
-        players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
-        ledger = [("wallet's ledger (for reconcile)", database), ("operator's private key", private_key)]
-        show_details([("wallet", wallet.url), ("players", players), *ledger])
+        document = {
+            "control_room": f"{sandbox.base_url}/",
+            "wallet": wallet.url,
+            "players": list(_WEB_PLAYERS),
+            "database": f"sqlite:///{place / 'wallet.db'}",
+            "private_key_file": str(place / "operator.pem"),
+        }
+        answer(document)
+        say("The control room is open until Ctrl-C.", style="bold")
+        say(f"The players {', '.join(_WEB_PLAYERS)} were given 1000.00 each.")
+        show_details((name.replace("_", " "), value) for name, value in document.items() if isinstance(value, str))
         if lost := lost_output():
             return lost
         stopped.wait()

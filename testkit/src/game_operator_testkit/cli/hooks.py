@@ -1,6 +1,5 @@
 """Commands that do something to the wallet under test, for the scenarios that need it: ``--hook NAME=COMMAND``."""
 
-import re
 import shlex
 import subprocess
 import tempfile
@@ -17,7 +16,6 @@ from game_operator_testkit.certifier.engine.supplies import Deed, Supplies
 HOOKS: Final = tuple(each.name for each in fields(Supplies) if each.type == Deed | None)
 _OPENS: Final = "open_account"
 _ASKED: Final = "stored_cents"
-_CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
 
 
 def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callable[..., object]]:
@@ -54,10 +52,11 @@ def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., obje
         written = _run(name, [*words, *map(str, arguments)], seconds)
         if name != _ASKED:
             return None
-        if found := _CENTS.match(written):
-            return int(found[1])
-        problem = shown(written.decode(errors="backslashreplace"))
-        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}")
+        try:
+            return int(written)
+        except ValueError:
+            problem = shown(written.decode(errors="backslashreplace"))
+            raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}") from None
 
     return hook
 

@@ -80,10 +80,11 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | Non
     private = None if operator_key else str(keys.private)
     variables = {"GAME_OPERATOR_BASE_URL": running.base_url, "GAME_OPERATOR_ID": running.operator_id}
     variables |= {"GAME_OPERATOR_PRIVATE_KEY_FILE": private} if private else {}
-    document = {
+    document: dict[str, object] = {
         "base_url": running.base_url,
         "operator_id": running.operator_id,
         "control_room": f"{running.base_url}/",
+        "wallet": running.wallet_url,
         "private_key_file": private,
         "public_key_file": str(operator_key or keys.public),
         "service_private_key_file": str(keys.service_private),
@@ -101,14 +102,5 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | Non
         say(f"export {name}={shlex.quote(value)}")
     if operator_key:
         say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {operator_key}.")
-    details = {
-        "instance": running.instance_id,
-        **{f"bet {state}": bet_id for state, bet_id in running.bet_ids.items()},
-        "round": running.round_id,
-        "round number": running.round_no,
-        "control room": f"{running.base_url}/",
-        "wallet": running.wallet_url or "none; --wallet URL names one to play rounds against",
-        "service's key": keys.service_public,
-        "your public key": operator_key or keys.public,
-    }
-    show_details(details.items())
+    facts = [(name.replace("_", " "), value) for name, value in document.items() if isinstance(value, str | int)]
+    show_details([*facts, *((f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items())])
