@@ -46,10 +46,10 @@ def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callab
 
 def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
     def hook(*arguments: object) -> object:
+        given = list(map(str, arguments))
         if name == _OPENS:
-            player_id, cents = arguments
-            arguments = player_id, f"{amount_from_cents(int(str(cents))):.2f}"
-        written = _run(name, [*words, *map(str, arguments)], seconds)
+            given[1] = f"{amount_from_cents(int(given[1])):.2f}"
+        written = _run(name, [*words, *given], seconds)
         if name != _ASKED:
             return None
         try:
