@@ -1,7 +1,6 @@
 """Two runs compared by id: each scenario in its group, and a file of the run before that may hold anything."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,14 @@ from game_operator_testkit.certifier.report.comparison import Baseline, Comparis
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from testkit.tests.certifier.reports import EVIL, advised, failed, passed, report, skipped
 
-Before = Callable[[Report, Path], Report | Baseline]
-
 
 def wrong(scenario_id: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Verdict:
     return failed(scenario_id, "a title", weight, "It is wrong.", means="Loss.", fix="Fix it.")
 
 
-def _as_report(before: Report, _folder: Path) -> Report:
-    return before
-
-
-def _as_file(before: Report, folder: Path) -> Baseline:
-    file = folder / "before.json"
-    file.write_text(written(before))
-    return read_baseline(file)
+def _before(report: Report) -> Baseline:
+    """Return what is compared of the file that was written of *report*."""
+    return Baseline.model_validate_json(written(report))
 
 
 _LOST, _BROKEN, _DOUBLED = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.MONEY_DOUBLED
@@ -57,20 +49,17 @@ _CASES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("given", [_as_report, _as_file])
 @pytest.mark.parametrize(("was", "now", "group"), _CASES)
-def test_each_scenario_is_in_one_group(
-    was: Verdict | None, now: Verdict | None, group: str, given: Before, tmp_path: Path
-) -> None:
-    """By how it ended in both runs, whichever form the run before has."""
+def test_each_scenario_is_in_one_group(was: Verdict | None, now: Verdict | None, group: str) -> None:
+    """By how it ended in both runs."""
     before, after = (report(passed("H04"), *([each] if each else [])) for each in (was, now))
-    found = compared(given(before, tmp_path), after)
+    found = compared(_before(before), after)
     assert [(each.kind, each.id) for each in found.changes] == ([(group, "A01")] if group else [])
     assert found.passed is (group != "worse")
 
 
 def _both(before: list[Verdict], after: list[Verdict]) -> Comparison:
-    return compared(report(*before), report(*after))
+    return compared(_before(report(*before)), report(*after))
 
 
 _OLD, _GONE = wrong("B01"), wrong("C01")
@@ -132,10 +121,9 @@ def test_a_change_says_how_it_ended_in_both_runs() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("given", [_as_report, _as_file])
-def test_why_two_runs_may_not_be_comparable(before: Report, remark: str, given: Before, tmp_path: Path) -> None:
+def test_why_two_runs_may_not_be_comparable(before: Report, remark: str) -> None:
     """A sentence each."""
-    assert compared(given(before, tmp_path), report(passed("A01"))).remarks == ((remark,) if remark else ())
+    assert compared(_before(before), report(passed("A01"))).remarks == ((remark,) if remark else ())
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
@@ -197,7 +185,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_each_form_has_the_comparison() -> None:
     """And none of them without one."""
     after = report(_OLD, wrong("B02"), passed("C01"), skipped("A09"))
-    found = compared(report(_OLD, _GONE, passed("A09"), wrong("Z99")), after)
+    found = compared(_before(report(_OLD, _GONE, passed("A09"), wrong("Z99"))), after)
     read = json.loads(written(after, found))["comparison"]
     assert (read["passed"], read["summary_line"]) == (False, found.summary_line)
     kinds = [(each.pop("kind"), each["id"]) for each in read["changes"]]
@@ -211,6 +199,6 @@ def test_each_form_has_the_comparison() -> None:
 def test_what_stands_in_a_baseline_is_data() -> None:
     """A version is shown, and is no markup."""
     after = report(passed("A01"))
-    page = html(after, compared(replace(report(passed("A01")), version=EVIL), after))
+    page = html(after, compared(_before(replace(report(passed("A01")), version=EVIL)), after))
     assert "<script>window.ran" not in page
     assert "&lt;script&gt;window.ran = 1&lt;/script&gt;" in page

@@ -96,7 +96,7 @@ class Comparison:
         return f"{counts['worse']} worse, {counts['better']} better, {counts['remains']} remaining"
 
 
-def compared(before: Baseline | Report, after: Report) -> Comparison:
+def compared(before: Baseline, after: Report) -> Comparison:
     """Return what changed from the run *before* to the run *after*."""
     old = {each.id: each for each in before.verdicts}
     new = {each.id: each for each in after.verdicts}
@@ -149,8 +149,8 @@ def _kind(before: str, now: str) -> Literal["worse", "better", "remains"] | None
     return "worse" if is_now > was else "better"
 
 
-def _remarks(before: Baseline | Report, after: Report) -> Iterator[str]:
+def _remarks(before: Baseline, after: Report) -> Iterator[str]:
     if before.version != after.version:
         yield f"The baseline is of version {shown(before.version)}, and this run of {after.version}."
-    if dict(before.profile) != dict(after.profile):
+    if before.profile != after.profile:
         yield "The runs have different profiles, so they expect different answers."
