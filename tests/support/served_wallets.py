@@ -1,6 +1,6 @@
-"""Wallets behind real HTTP that the tests of ``game-operator certify`` ask about."""
+"""Wallets behind real HTTP for the tests of ``game-operator certify``, ``call`` and ``storm``."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator.codes import WebhookErrorCode
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, RollbackCall
+from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.support.servers import asgi_server
@@ -33,28 +34,51 @@ class GivesBackWhatItNeverTook(Wallet):
 
 
 class Served:
-    """A wallet with two players who have 100.00 each; which requests came in, and with which headers."""
+    """
+    A wallet whose *players* have 100.00 each.
 
-    def __init__(self, database: str, key: RSAPrivateKey, make: Make) -> None:
+    ``heads`` are the headers of the requests that came in, ``arrived`` the bodies of those that move money.
+    """
+
+    def __init__(
+        self, database: str, key: RSAPrivateKey, make: Make, players: Iterable[str], profile: Profile | None
+    ) -> None:
         self.database = database
         self.url = ""
         self.ledger = SqlLedger(database)
-        for player_id in ("ann", "bob"):
+        for player_id in players:
             self.ledger.open_account(player_id, Decimal("100.00"))
         self.heads: list[dict[bytes, bytes]] = []
-        receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()))
+        self.arrived: list[bytes] = []
+        receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()), profile=profile)
         self._app = asgi_app(receiver, make(self.ledger), prefix="/wallet")
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
         if scope["type"] == "http":
             self.heads.append(dict(scope["headers"]))
-        await self._app(scope, receive, send)
+
+        async def heard() -> Any:
+            message = await receive()
+            if message["type"] == "http.request" and scope["path"] != "/wallet/player-balance":
+                self.arrived.append(message["body"])
+            return message
+
+        await self._app(scope, heard, send)
 
 
 @contextmanager
-def served(folder: Path, key: RSAPrivateKey, make: Make = Wallet, **options: Any) -> Iterator[Served]:
-    """Serve what *make* makes over SQLite in *folder*; *options* are uvicorn's."""
-    app = Served(f"sqlite:///{folder / 'wallet.db'}", key, make)
+def served(
+    folder: Path,
+    key: RSAPrivateKey,
+    make: Make = Wallet,
+    *,
+    players: Iterable[str] = ("ann", "bob"),
+    name: str = "wallet.db",
+    profile: Profile | None = None,
+    **options: Any,
+) -> Iterator[Served]:
+    """Serve what *make* makes over the SQLite file *name* in *folder*; *options* are uvicorn's."""
+    app = Served(f"sqlite:///{folder / name}", key, make, players, profile)
     scheme = "https" if "ssl_certfile" in options else "http"
     with closing(app.ledger), asgi_server(app, **options) as port:
         app.url = f"{scheme}://127.0.0.1:{port}/wallet"

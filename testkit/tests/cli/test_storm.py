@@ -13,8 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.cli.storm import _warn_of_source, _written
 from game_operator_testkit.provider.faults import FAULTS
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
@@ -34,6 +34,8 @@ from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEveryth
 from tests.support.command_line import COMMAND, Forked, Run, Told, clean_environment, mode_of
 from tests.support.documents import ROOT
 from tests.support.postgres import PostgresServer
+from tests.support.served_wallets import Served
+from tests.support.served_wallets import served as served_wallet
 from tests.support.servers import asgi_server
 from tests.support.wallet_process import WalletProcess
 
@@ -176,48 +178,8 @@ def _wait_until(holds: Callable[[], bool]) -> None:
 # --- wallets in this process ------------------------------------------------------------------------------------------
 
 
-class _Served:
-    """A wallet behind HTTP over a ledger in SQLite, and what arrives at it, in order."""
-
-    def __init__(
-        self,
-        folder: Path,
-        key: RSAPrivateKey,
-        wallet: type[RightWallet],
-        name: str = "wallet.db",
-        profile: Profile | None = None,
-    ) -> None:
-        self.database = f"sqlite:///{folder / name}"
-        self.ledger = SqlLedger(self.database)
-        self.arrived: list[bytes] = []
-        self._app = asgi_app(
-            WebhookReceiver(authenticator=RsaSignature(key.public_key()), profile=profile),
-            wallet(self.ledger),
-            prefix="/wallet",
-        )
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
-        async def heard() -> Any:
-            message = await receive()
-            if message["type"] == "http.request" and scope["path"] != "/wallet/player-balance":
-                self.arrived.append(message["body"])
-            return message
-
-        await self._app(scope, heard, send)
-
-
-@contextmanager
-def served(
-    folder: Path,
-    key: RSAPrivateKey,
-    wallet: type[RightWallet] = RightWallet,
-    name: str = "wallet.db",
-    profile: Profile | None = None,
-) -> Iterator[tuple[str, _Served]]:
-    """Serve *wallet*; yield its address, and what arrived there and its ledger."""
-    app = _Served(folder, key, wallet, name, profile)
-    with closing(app.ledger), asgi_server(app) as port:
-        yield f"http://127.0.0.1:{port}/wallet", app
+#: Serves a wallet in which a storm opens its own players.
+served = partial(served_wallet, players=())
 
 
 @pytest.fixture
@@ -231,16 +193,16 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 _SMALL = ("--bets", 30, "--players", 6, "--seed", 5, "--concurrency", 4)
 #: Storms a wallet in this process, audited by its ledger: returns how that ended, and the wallet.
-Stormed = Callable[..., tuple[Told, _Served]]
+Stormed = Callable[..., tuple[Told, Served]]
 
 
 @pytest.fixture
 def stormed(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> Stormed:
     """Plays a small storm; on the same ledger again if it is called again."""
 
-    def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, _Served]:
-        with served(own_folder.parent, private_key, wallet) as (url, app):
-            arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, Served]:
+        with served(own_folder.parent, private_key, wallet) as app:
+            arguments = ("--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
             return run("storm", *arguments, *options), app
 
     return stormed
@@ -301,12 +263,12 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
     file = own_folder / "players.txt"
     file.write_text("# ours\nann\n\nbob\ncéline\n")
     for wallet, code in ((RightWallet, 0), (TellsWhatWasBefore, 1)):
-        with served(own_folder, private_key, wallet, f"{wallet.__name__}.db") as (url, app):
+        with served(own_folder, private_key, wallet, name=f"{wallet.__name__}.db") as app:
             for player in ("ann", "bob", "céline"):
                 app.ledger.open_account(player, Decimal("500.00"))
             # One call at a time: a balance told while others of its player are under way proves little.
             options = ("--players-file", file, *_SMALL, "--concurrency", 1)
-            told = run("storm", "--wallet", url, "--service-key", service_pem, *options, "--json")
+            told = run("storm", "--wallet", app.url, "--service-key", service_pem, *options, "--json")
         assert told.code == code
         document = told.document
         assert document["passed"] is (code == 0)
@@ -355,10 +317,10 @@ def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPriva
     """Nothing was tried, and why."""
     file = own_folder / "players.txt"
     file.write_text("ann\n")
-    with served(own_folder, private_key) as (url, app):
+    with served(own_folder, private_key) as app:
         app.ledger.open_account("ann")
         told = run(
-            "storm", "--wallet", url, "--service-key", service_pem, "--players-file", file, *_SMALL, "--bets", 20
+            "storm", "--wallet", app.url, "--service-key", service_pem, "--players-file", file, *_SMALL, "--bets", 20
         )
     assert told.code == 1
     assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\.", told.out)
@@ -399,8 +361,8 @@ def test_a_wallet_that_is_set_to_its_own_instances(
 def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """On stderr, where that is one; stdout is the document alone."""
     person, terminal = pty.openpty()
-    with served(own_folder, private_key) as (url, app):
-        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json")
+    with served(own_folder, private_key) as app:
+        arguments = ("--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json")
         process = started(*arguments, stderr=terminal)
         os.close(terminal)
         seen = b""
@@ -426,9 +388,9 @@ def _read(person: int) -> bytes:
 @pytest.mark.outside
 def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """Ends it with 130 and a sentence."""
-    with served(own_folder, private_key) as (url, app):
+    with served(own_folder, private_key) as app:
         process = started(
-            "--wallet", url, "--service-key", service_pem, "--ledger", app.database, "--bets", 100_000
+            "--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, "--bets", 100_000
         )  # fmt: skip
         _wait_until(lambda: len(app.arrived) >= 20)
         process.send_signal(signal.SIGINT)
@@ -510,7 +472,7 @@ USAGE = [
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey) -> Iterator[tuple[str, _Served]]:
+def untouched(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey) -> Iterator[Served]:
     """A wallet that nobody gets to play with."""
     with served(tmp_path_factory.mktemp("untouched"), private_key) as wallet:
         yield wallet
@@ -523,7 +485,7 @@ def test_what_cannot_be_played(
     sentence: str,
     run: Run,
     own_folder: Path,
-    untouched: tuple[str, _Served],
+    untouched: Served,
     service_pem: Path,
     public_pem: bytes,
 ) -> None:
@@ -535,8 +497,8 @@ def test_what_cannot_be_played(
     _file(own_folder, "long.txt", "a" * 257)
     _file(own_folder, "latin.txt", "céline".encode("latin-1"))
     _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
-    url, app = untouched
-    options = {"--wallet": url, "--service-key": str(service_pem)}
+    app = untouched
+    options = {"--wallet": app.url, "--service-key": str(service_pem)}
     if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
         options["--ledger"] = app.database
     arguments = [part for option in (options | changes).items() for part in option]
@@ -571,14 +533,16 @@ def test_another_prefix_than_the_wallets(
     prefix: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
     """A path that the wallet does not know is INVALID_REQUEST with HTTP 200: told before a player is opened."""
-    with served(own_folder, private_key) as (url, app):
-        address = url.removesuffix("/wallet") + prefix
+    with served(own_folder, private_key) as app:
+        address = app.url.removesuffix("/wallet") + prefix
         told = run("storm", "--wallet", address, "--service-key", service_pem, "--ledger", app.database)
         assert (told.code, told.out) == (2, "")
         assert f"Is '{address}' the address that /player-balance is below?" in told.err
         with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
             assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
-        assert run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL).code == 0
+        assert (
+            run("storm", "--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL).code == 0
+        )
 
 
 @pytest.mark.outside
@@ -586,8 +550,8 @@ def test_another_ledger_than_the_wallets(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
 ) -> None:
     """The players would be opened where the wallet does not look."""
-    with served(own_folder, private_key) as (url, _), closing(SqlLedger(sqlite_url)):
-        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", sqlite_url)
+    with served(own_folder, private_key) as app, closing(SqlLedger(sqlite_url)):
+        told = run("storm", "--wallet", app.url, "--service-key", service_pem, "--ledger", sqlite_url)
     assert told.code == 2
     assert "Pass the ledger that this wallet serves from" in told.err
 
@@ -597,8 +561,8 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     """The wallet takes everything for forged, and the storm says so before it begins."""
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
-    with served(own_folder, private_key) as (url, app):
-        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    with served(own_folder, private_key) as app:
+        told = run("storm", "--wallet", app.url, "--service-key", key, "--ledger", app.database)
     assert told.code == 2
     assert "rejects our signatures" in told.err
 
@@ -610,8 +574,8 @@ def test_another_key_than_the_wallets_where_codes_are_few(
     """A forged call is SYSTEM_ERROR there (docs/decisions/0013), and so is any trouble."""
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
-    with served(own_folder, private_key, profile=Profile(codes="core")) as (url, app):
-        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    with served(own_folder, private_key, profile=Profile(codes="core")) as app:
+        told = run("storm", "--wallet", app.url, "--service-key", key, "--ledger", app.database)
     assert told.code == 2
     assert "answers SYSTEM_ERROR" in told.err
     assert "wrong key" in told.err
@@ -666,7 +630,7 @@ def test_a_wallet_that_goes_bad(
 ) -> None:
     """What is not a wallet is refused at once; one that has gone bad is waited for, and its nonsense is reported."""
     _be_patient(monkeypatch, 0.5)
-    right_one = _Served(own_folder, private_key, RightWallet)
+    right_one = Served(f"sqlite:///{own_folder / 'wallet.db'}", private_key, RightWallet, (), None)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
         told = run(
             "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-key", service_pem,
