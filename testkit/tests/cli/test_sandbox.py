@@ -5,8 +5,6 @@ import shlex
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +13,10 @@ import pytest
 
 from game_operator import OperatorClient
 from game_operator.cli.keys import write_pair
-from tests.support.command_line import Forked, Run, Told, command, mode_of, started, stopped
+from testkit.tests.support.command_fixtures import served
+from tests.support.command_line import Run, Told, command, mode_of, started, stopped
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
-
-
-@contextmanager
-def served(*args: str, **environ: str) -> Iterator[tuple[dict[str, Any], Forked]]:
-    """Start a sandbox, and yield what it says about itself."""
-    with started("sandbox", "--json", *args, **environ) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline()), process
-        finally:
-            process.terminate()  # It takes its keys away with it.
 
 
 def client_of(document: dict[str, Any]) -> OperatorClient:

@@ -2,13 +2,9 @@
 
 import errno
 import itertools
-import json
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -21,21 +17,11 @@ from game_operator.errors import AuthenticationError, ConfigurationError
 from game_operator_testkit.cli.key_directory import key_directory
 from game_operator_testkit.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.command_line import Forked, command, mode_of, started, stopped
+from testkit.tests.support.command_fixtures import served
+from tests.support.command_line import command, mode_of, stopped
 from tests.support.leaks import everything_told
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
-
-
-@contextmanager
-def served(*args: str) -> Iterator[tuple[dict[str, Any], Forked]]:
-    """Start a sandbox, and yield what it says about itself."""
-    with started("sandbox", "--json", *args) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline()), process
-        finally:
-            process.terminate()  # It takes its keys away with it.
 
 
 def public_pem_of(private: Path) -> str:

@@ -1,15 +1,30 @@
 """What tests of commands share, and a sandbox that knows the operator's key."""
 
+import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator_testkit import Sandbox
 from tests.support.command_fixtures import _no_settings, database, key_file, keys, nobody, run
+from tests.support.command_line import Forked, started
 
-__all__ = ["_no_settings", "database", "key_file", "keys", "nobody", "run", "sandbox", "settings"]
+__all__ = ["_no_settings", "database", "key_file", "keys", "nobody", "run", "sandbox", "served", "settings"]
+
+
+@contextmanager
+def served(*args: str, **environ: str) -> Iterator[tuple[dict[str, Any], Forked]]:
+    """Start a sandbox, and yield what it says about itself."""
+    with started("sandbox", "--json", *args, **environ) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline()), process
+        finally:
+            process.terminate()  # It takes its keys away with it.
 
 
 @pytest.fixture(scope="package")
