@@ -65,6 +65,7 @@ class Observed:
         at_times: What goes wrong by chance: a kind of call, and what some of many equal ones did.
         tried: How often it was tried whether that happens by chance, and it did not.
         is_silent_at_times: Whether a call got no answer that got one when it was sent again, as others like it do.
+        overtaken: Whether, of withdraws at once, some were accepted without money, or one overwrote another.
         reads: Names under which the wallet was seen to read fields, in place of those of the profile.
         no_funds_code: The code by which a withdraw of more than there is was refused, where all there is was accepted.
         scale: What a movement of one cent moves in the answers: 100 or 1/100 where cents and units are mixed up.
@@ -87,6 +88,7 @@ class Observed:
     seen_at_rest: int = 0
     tried_in_vain: int = 0
     is_silent_at_times: bool = False
+    overtaken: bool = False
     no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
