@@ -68,7 +68,8 @@ class CreditsThirtyTwoBits(PlainWallet):
         super()._settle(replace(case, call=replace(case.call, cents=min(case.call.cents, 2**31 - 1))), bet)
 
 
-@wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03", first="a very large balance")
+@wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03",
+       first=("a very large balance", "refused when it is sent again"))  # fmt: skip
 class RemembersThirtyTwoBits(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(replace(call, cents=call.cents % 2**31) if call.operation == "deposit" else call)

@@ -36,6 +36,8 @@ _STEPS_CENTS: Final = {100: "whole units", 10: "one decimal"}
 #: So many balance checks at once show whether all processes have one balance; and so often in a run they are sent.
 _AT_REST: Final = 8
 _MOST_AT_REST: Final = 4
+#: So many calls show whether others like one are stored.
+_MORE_LIKE_IT: Final = 2
 #: By what factor a movement is too large or too small where cents and currency units are mixed up.
 _SCALES: Final = (Fraction(100), Fraction(1, 100))
 #: An amount of which a hundredth is whole cents.
@@ -150,13 +152,13 @@ class Balances(Replies):
         since = f"after {after.request.title}, " if after else ""
         reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
         reason += f": {units(abs(off_cents))} {much}"
+        if (gone := self.taken_back(player, off_cents, shown_by)) is not None:
+            return gone
         cause, more = self._suspected(player, off_cents, shown_by)
         if not cause and self.moving is not None and self.moving[0] is after:
             due_cents = self.moving[1]
             cause, odd = why_off(self, player, self.moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
             more = f"{odd}{more}"
-            if not cause and off_cents == -due_cents and self.moving[0].balance_cents == player.due_cents:
-                cause, more = KnownCause.NOT_STORED, f"{more}; its own answer has {units(player.due_cents)}"
         symptom = symptom_of(shown_by, much) if shown_by else ""
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
@@ -181,6 +183,42 @@ class Balances(Replies):
         if player is self.other and player.id not in self.playing:
             return KnownCause.SHARED, ""
         return "", self._refused_before(off_cents) or (self._alike_before(off_cents, shown_by) if shown_by else "")
+
+    def taken_back(self, player: Player, off_cents: int, shown_by: Carried | None) -> Found | None:
+        """Return what is wrong if the movement before *shown_by* was a SUCCESS with its balance, and is not stored."""
+        last = self._last_before(player, shown_by)
+        if last is None or not last[1] or off_cents != -last[1]:
+            return None
+        heard, moves = last
+        if shown_by is not None and self._is_moved_by_repeat(shown_by, off_cents):
+            return None
+        left_cents = self.balance_of(player)
+        again = self.send(replace(heard.request, title="the same call again, to see whether it was stored"))
+        # What was stored moves nothing when it comes again, and is answered by the balance of now or word for word.
+        is_open = again.reply == heard.reply and (not shown_by or self.moved_if_carried_out(shown_by) == off_cents)
+        if not again.succeeded or again.balance_cents != left_cents + moves or is_open:
+            return None
+        told = f"{heard.request.title}: returned SUCCESS and a balance of {units(heard.balance_cents or 0)}. "
+        told += "A balance check" if shown_by in (None, heard) else f"The next answer, to {shown_by.request.title},"
+        told += f" shows that its {units(abs(moves))} are gone; sent again, it moves them as if it had never come"
+        others = [moved_by_another(self, player, heard, abs(moves)) for _ in range(_MORE_LIKE_IT)]
+        cause = KnownCause.NOT_COMMITTED if moves in others else KnownCause.NOT_STORED
+        return Found(told, weight=Weight.MONEY_LOST, cause=cause, place=heard.place)
+
+    def _last_before(self, player: Player, shown_by: Carried | None) -> tuple[Carried, int] | None:
+        """Return the last movement but *shown_by*, if it is *player*'s, and its answer had the balance of then."""
+        last, since_cents = self.moving, 0
+        if last is not None and last[0] is shown_by:
+            since_cents = last[1]
+            last = self.moved_before
+        if last is None or last[0].balance_cents != player.due_cents - since_cents:
+            return None
+        return last if self._player_of(self._calls.get(last[0].request.body, last[0].request)) is player else None
+
+    def _is_moved_by_repeat(self, shown_by: Carried, off_cents: int) -> bool:
+        """Return whether *shown_by* is a SUCCESS that must have moved nothing, and the money is off by its amount."""
+        is_due = self.moving is not None and self.moving[0] is shown_by
+        return not is_due and shown_by.succeeded and self.moved_if_carried_out(shown_by) == off_cents
 
     def _refused_before(self, off_cents: int) -> str:
         """Return what to add if the calls that were refused would have moved as much as the money is off."""

@@ -82,6 +82,7 @@ class Calls:
         told: The balance of each player in the last answer to a movement, in cents, by their ids, where it is known.
         earlier: Calls of the beginning of the run, with their first answers.
         moving: The last answer that was judged, and by how many cents its call must have moved the balance.
+        moved_before: The one judged before it.
         suspects: What it means if a balance is off by so many cents: a cause, and more words for the reason.
     """
 
@@ -104,6 +105,7 @@ class Calls:
     earlier: list[tuple[MovingCall, Carried]] = field(default_factory=list, init=False)
     suspects: dict[int, tuple[KnownCause, str]] = field(default_factory=dict, init=False)
     moving: tuple[Carried, int] | None = field(default=None, init=False)
+    moved_before: tuple[Carried, int] | None = field(default=None, init=False)
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)

@@ -20,6 +20,8 @@ _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
 #: Refusals of a call that comes when its bet has ended.
 _OF_AN_ENDED_BET: Final = (Code.BET_ROLLED_BACK, Code.BET_ALREADY_CLOSED)
+#: Refusals of a call that needs the money, or the bet, of the one before.
+_OF_A_LOST_MOVEMENT: Final = (Code.INSUFFICIENT_BALANCE, Code.BET_NOT_FOUND)
 #: Calls at once that fail are starved if they took so long, and so many times as long as one at a time.
 _STARVED_MS: Final = 1_000.0
 _STARVED_TIMES: Final = 20
@@ -283,7 +285,7 @@ class Stage(Diagnosis):
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
-        self.moving = heard, moves
+        self.moved_before, self.moving = self.moving, (heard, moves)
         self.check_balance(heard, player)
         self.observed.accepted.add(heard.request.path)
         call = self._calls.get(heard.request.body)
@@ -319,25 +321,14 @@ class Stage(Diagnosis):
             raise Found(told, heard, weight=weight, cause=cause)
 
     def _check_stored(self, heard: Carried) -> None:
-        """Hold that a refusal for funds does not show the balance from before the last movement that was a SUCCESS."""
+        """Hold that a refusal does not come of the last movement, which was a SUCCESS, not having been stored."""
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        if heard.code != Code.INSUFFICIENT_BALANCE or heard.request.body in self._at_once or self.moving is None:
+        is_alone = heard.request.body not in self._at_once
+        if not is_alone or heard.code not in _OF_A_LOST_MOVEMENT or heard.balance_cents == player.due_cents:
             return
-        moving, moves = self.moving
-        before_cents = player.due_cents - moves
-        was_right = moves and moving.balance_cents == player.due_cents and self._is_of(moving, player)
-        if not was_right or heard.balance_cents != before_cents or self.balance_of(player) != before_cents:
-            return
-        told = (
-            f"{moving.request.title}: returned SUCCESS and a balance of {units(player.due_cents)}. The next answer, to "
-        )
-        told += (
-            f"{heard.request.title}, has {units(before_cents)} again, as before it: its {units(abs(moves))} are gone"
-        )
-        raise Found(told, weight=Weight.MONEY_LOST, cause=KnownCause.NOT_STORED, place=moving.place)
-
-    def _is_of(self, heard: Carried, player: Player) -> bool:
-        return self._player_of(self._calls.get(heard.request.body, heard.request)) is player
+        off_cents = self.balance_of(player) - player.due_cents
+        if off_cents and (gone := self.taken_back(player, off_cents, heard)) is not None:
+            raise gone
 
     def _check_paid_for(self, heard: Carried) -> None:
         """Raise NotTried if a new withdraw is refused because there is less money than its wager: that is right."""

@@ -45,6 +45,7 @@ class KnownCause(StrEnum):
     NO_TX_ID = "a call without a tx_id is not known again"
     NOT_DEBITED = "a bet that is not debited"
     NOT_ENCLOSED = "no transaction around a call"
+    NOT_COMMITTED = "answered, and at times not committed"
     NOT_STORED = "answered, and not stored"
     NOT_KEPT = "a record is sometimes not kept"
     NOW_AND_THEN = "answers that are missing at times"
