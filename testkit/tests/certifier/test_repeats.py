@@ -113,6 +113,14 @@ def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
     assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.fix
 
 
+def test_balances_that_are_equal_by_chance_are_not_taken_for_another_players() -> None:
+    """Both players begin with as much; whose balance an answer has is seen once the two differ."""
+    report = certified(repeats.OldBalanceAsOfNow, only=["B02", "B06", "C15"])
+    assert [cause.title for cause in report.causes] == ["returns another balance than the account has"]
+    report = certified(overlooked.ShowsTheOwnersBalance, only=["B04"])
+    assert [cause.title for cause in report.causes] == ["an answer shows another player's balance"]
+
+
 class TakesWhatIsAlikeForARepeat(PlainWallet):
     """Sound: another tx_id for the same bet and amount is a SUCCESS that moves nothing."""
 

@@ -384,18 +384,33 @@ class Stage(Diagnosis):
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
-        theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
         is_old = self.moving is not None and self.moving[0] is heard and told == player.due_cents - self.moving[1]
         if self.moving is not None and self.moving[0] is heard:
             reason += f"; it was {units(player.due_cents - self.moving[1])} before the call"
-        if not is_scaled and not is_old and told in theirs:
-            reason += f". {theirs[told]} has {units(told)}"
-            cause = KnownCause.OWNERS_BALANCE
+        if not is_scaled and not is_old and (shown := self._shown_of_another(heard, player)):
+            reason, cause = f"{reason}. {shown}", KnownCause.OWNERS_BALANCE
         # A balance from before the movement may have the time of before, too.
         if not is_old and (twin := self.observed.twin_of(heard)):
             reason += f"; the answer is that to {twin}, byte for byte"
             cause = KnownCause.SAME_REPLY
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
+
+    def _shown_of_another(self, heard: Carried, player: Player) -> str:
+        """Return what to add if *heard* has the balance of another, and when it comes again has their new one."""
+        another = self.other if player is self.player else self.player
+        if heard.balance_cents != another.due_cents:
+            return ""
+        # Two balances may be equal by chance, so that of another is changed by a cent.
+        was_playing = another.id in self.playing
+        bet = self.bet(another, 1)
+        placed = self.send(self.request(bet.withdraw(), f"a small withdraw of {another.id}, to tell balances apart"))
+        again = self.send(replace(heard.request, title="the same call again, to see whose balance it has"))
+        self.send(self.request(bet.rollback(), "its rollback"))
+        if not was_playing:
+            del self.playing[another.id]
+        if not placed.succeeded or again.balance_cents != another.due_cents - bet.wager_cents:
+            return ""
+        return f"{another.id} has {units(another.due_cents)}, and the same call follows that balance"
 
     def check_not_only_said(self, heard: Carried, player: Player, code: str) -> None:
         """End the scenario if a SUCCESS where *code* is due has moved nothing: then only the answer is wrong."""
