@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wallet_by_hand import Case, PlainWallet, Reply
+from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight
@@ -145,6 +145,31 @@ class FewCodes(PlainWallet):
 
     def _render(self, reply: Reply) -> str:
         return super()._render(reply).replace("DUPLICATE_TRANSACTION", "INVALID_REQUEST")
+
+
+class RepeatsWordForWord(PlainWallet):
+    """Sound: answers a repeat by its first answer, whatever has become of the bet since."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        answered: dict[tuple[str, ...], Reply] = self.__dict__.setdefault("_answered", {})
+        content = (call.operation, str(call.tx_id or call.bet_id), call.digest)
+        if content in answered:
+            return answered[content]
+        reply = super()._carry_out(call)
+        if call.operation != "player-balance" and reply.outcome in ("SUCCESS", "INSUFFICIENT_BALANCE"):
+            answered[content] = reply
+        return reply
+
+
+def test_repeats_word_for_word_are_advised_to_say_so_in_the_profile() -> None:
+    """They pass; the profile's field is named once, and not if it says so."""
+    report = certified(RepeatsWordForWord, only=["B", "C"])
+    assert report.passed
+    assert [(cause.verdict.id, cause.title) for cause in report.causes] == [
+        ("C15", "the profile's duplicate_reply is not what the wallet does")
+    ]
+    profile = Profile(deposit_batch=True, duplicate_reply="verbatim")
+    assert found(certified(RepeatsWordForWord, only=["B", "C"], profile=profile)) == {}
 
 
 @pytest.mark.parametrize(

@@ -190,10 +190,13 @@ class Stage(Diagnosis):
         """
         Hold that a withdraw that was a SUCCESS *first* is refused once its bet is rolled back, and moves nothing.
 
-        Where the profile repeats first answers word for word, that one is right too (docs/decisions/0012).
+        Its first answer, word for word, is right where the profile says so, and advice elsewhere (docs/decisions/0012).
         """
         heard = self.ask(withdraw, title)
-        if heard.succeeded and self.profile.duplicate_reply == "verbatim" and heard.reply == first.reply:
+        if heard.succeeded and heard.reply == first.reply and time_of(heard):
+            if self.profile.duplicate_reply != "verbatim":
+                told = f"returned its first answer, word for word; {Code.BET_ROLLED_BACK} is assumed"
+                self.note(told, Weight.ADVICE, KnownCause.VERBATIM, heard)
             return
         if heard.succeeded:
             self.accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK)

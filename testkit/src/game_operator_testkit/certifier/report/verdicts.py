@@ -117,6 +117,7 @@ class KnownCause(StrEnum):
     ZERO_IS_NOBODY = "a player without money is not found"
     UNAUTHENTICATED = "the profile's unauthenticated_status"
     UNKNOWN_ROLLBACK = "the profile's unknown_rollback"
+    VERBATIM = "the profile's duplicate_reply"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
     UNJUDGED = "not judged"
     UNSIGNED_CHECK = "a balance check without a signature"
