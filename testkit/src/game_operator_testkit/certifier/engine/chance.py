@@ -21,13 +21,14 @@ LOOKS_UNLUCKY: Final = frozenset(
         "",
         KnownCause.MIXED_UP,
         KnownCause.NO_BALANCE,
+        KnownCause.NO_BET,
         KnownCause.NO_FUNDS,
         KnownCause.TWIN_REFUSED,
         KnownCause.UNREADABLE,
     }
 )
 #: Of these, those by which a call that comes alone is refused.
-_UNEXPLAINED: Final = frozenset({"", KnownCause.UNREADABLE})
+_UNEXPLAINED: Final = frozenset({"", KnownCause.NO_BET, KnownCause.UNREADABLE})
 #: A request as the service makes it: whose key signs it, how it travels and where to.
 _AS_EVER: Final = ("service", "whole", "wallet")
 #: What a pause, or a proxy that fails at times, looks like.

@@ -73,7 +73,7 @@ class Diagnosis(Balances):
         if heard.code == Code.INVALID_SIGNATURE:
             return self.cause_among_others(heard) or self._cause_in_body(heard)
         if heard.code != Code.SYSTEM_ERROR:
-            return ""
+            return KnownCause.NO_BET if heard.request.path == WITHDRAW not in self.observed.accepted else ""
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
         # What is due is not known while other calls are under way.
         is_alone = heard.request.body not in self._at_once and not self.observed.is_behind

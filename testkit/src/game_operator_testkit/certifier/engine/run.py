@@ -19,6 +19,7 @@ from game_operator_testkit.certifier.engine.chance import (
     look_for_chance,
     look_for_luck,
 )
+from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
@@ -235,10 +236,13 @@ class Run:
         """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
         try:
             play(stage)
-        except Limited:
+        except Limited as limit:
             if self.observed.is_limited:
                 raise
             find_wager(stage)
+            if self.observed.wager_cents is None and WITHDRAW not in self.observed.accepted:
+                told = f"refused with {limit.heard.code} instead of SUCCESS, as are lower and higher wagers"
+                raise Found(told, limit.heard, cause=KnownCause.NO_BET) from None
             if self.observed.wager_cents is None:
                 raise
             self._restored(stage)

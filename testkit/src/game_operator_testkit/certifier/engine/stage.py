@@ -271,12 +271,15 @@ class Stage(Diagnosis):
         if (told := self._limited(heard, asked=asked)) is None:
             return
         self.check_balances(self.player, after=heard)
-        raise NotTried(told) if asked else Limited(told)
+        raise NotTried(told) if asked else Limited(told, heard)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
         """Return what a limit refused; None if none did."""
         if heard.code is None or heard.request.path != WITHDRAW:
             return None
+        seen = self.observed
+        if seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
+            return None  # No wager was accepted, whatever its amount.
         own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         # Until it was tried, nobody knows whether a code of the wallet's own is a limit.

@@ -19,7 +19,7 @@ _PLAINEST: Final = "A02"
 #: What an answer that is missing at times looks like where it was not tried again.
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
-_STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
+_STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.NO_BET, KnownCause.FIELD_NAMES, KnownCause.LATE)
 #: How long a title is that repeats a reason; and what a symptom says of money.
 _LONGEST_TITLE: Final = 100
 _MONEY: Final = ("too much", "too little")

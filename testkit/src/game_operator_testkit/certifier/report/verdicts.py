@@ -55,6 +55,7 @@ class KnownCause(StrEnum):
     ONLY_SAID = "SUCCESS in place of a refusal"
     OPPOSITE = "money that moves the wrong way"
     NO_UTF8 = "bytes that are not UTF-8 are accepted"
+    NO_BET = "every withdraw is refused with a code"
     NOT_ALL = "a bet of all the money is refused"
     FORGOTTEN = "SUCCESS after SYSTEM_ERROR, and nothing moved"
     GONE = "the process is gone"

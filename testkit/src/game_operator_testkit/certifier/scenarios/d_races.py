@@ -10,6 +10,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import WebhookCall
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
+from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
@@ -95,7 +96,8 @@ def _placed_at_once(at: Stage, bets: Sequence[BetCalls]) -> list[Carried]:
     at.player.due_cents -= wager_cents * taken
     for each in heard:
         at.check_unlimited(each, asked=True)
-    if all(each.code == Code.INVALID_REQUEST for each in heard):
+    is_refused_alone = not taken and WITHDRAW not in at.observed.accepted
+    if is_refused_alone or all(each.code == Code.INVALID_REQUEST for each in heard):
         at.check_success(heard[0])  # A call that is not understood takes no part in a race.
     if taken != before_cents // wager_cents:
         found = _wrongly_accepted(at, bets, heard, before_cents)
