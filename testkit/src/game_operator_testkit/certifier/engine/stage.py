@@ -329,11 +329,10 @@ class Stage(Diagnosis):
     def _check_stored(self, heard: Carried) -> None:
         """Hold that a refusal does not come of the last movement, which was a SUCCESS, not having been stored."""
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        is_alone = heard.request.body not in self._at_once
-        if not is_alone or heard.code not in _OF_A_LOST_MOVEMENT or heard.balance_cents == player.due_cents:
+        is_told = heard.code in _OF_A_LOST_MOVEMENT and heard.balance_cents != player.due_cents
+        if heard.request.body in self._at_once or not is_told:
             return
-        off_cents = self.balance_of(player) - player.due_cents
-        if off_cents and (gone := self.taken_back(player, off_cents, heard)) is not None:
+        if gone := self.taken_back(player, self.balance_of(player) - player.due_cents, heard):
             raise gone
 
     def _check_paid_for(self, heard: Carried) -> None:
