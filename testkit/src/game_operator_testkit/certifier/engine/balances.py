@@ -111,7 +111,7 @@ class Balances(Replies):
         told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
         if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
             cause = KnownCause.ZERO_IS_NOBODY
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        player = self._player_of(heard)
         again = self._sent_once(heard.request)
         if again.succeeded:
             left = units(again.balance_cents or 0)
@@ -215,7 +215,7 @@ class Balances(Replies):
             last = self.moved_before
         if last is None or last[0].balance_cents != due_cents:
             return None
-        return last if self._player_of(self._calls.get(last[0].request.body, last[0].request)) is player else None
+        return last if self._player_of(last[0]) is player else None
 
     def _moved_by_refused(self, off_cents: int, shown_by: Carried | None) -> tuple[str, str]:
         """Return the cause if the call refused just before *shown_by* has moved since; or words if several may have."""

@@ -281,7 +281,7 @@ class Calls:
         """Look at an answer, whatever it means to the scenario."""
         # Bodies that a scenario wrote itself are mostly changed calls of the first player.
         call = self._calls.get(heard.request.body)
-        self.observed.note(heard, self.prefix, self._player_of(call or heard.request).id, alone=alone)
+        self.observed.note(heard, self.prefix, self._player_of(heard).id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
             if call is None:
                 self.told.clear()  # A body that a scenario wrote itself.
@@ -366,7 +366,9 @@ class Calls:
         """Note that something could be better."""
         self.note(reason, Weight.ADVICE, "", heard)
 
-    def _player_of(self, what: Asked) -> Player:
-        """Return the player that a call names; the first one for a request, or if nobody has that id."""
+    def _player_of(self, what: Asked | Carried) -> Player:
+        """Return the player of a call, or of the call of an answer; the first one if it names none that is known."""
+        if isinstance(what, Carried):
+            what = self._calls.get(what.request.body, what.request)
         players = {self.other.id: self.other, **self.playing}
         return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)

@@ -106,7 +106,7 @@ class Stage(Diagnosis):
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
-            player = self._player_of(self._calls.get(heard.request.body, heard.request))
+            player = self._player_of(heard)
             if self.balance_of(player) == player.due_cents:
                 cause, symptom = KnownCause.ONLY_SAID, _accepted_symptom(heard, first.code or "")
                 told += "; nothing moved, although the service believes it did"
@@ -328,7 +328,7 @@ class Stage(Diagnosis):
 
     def _check_stored(self, heard: Carried) -> None:
         """Hold that a refusal does not come of the last movement, which was a SUCCESS, not having been stored."""
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        player = self._player_of(heard)
         is_told = heard.code in _OF_A_LOST_MOVEMENT and heard.balance_cents != player.due_cents
         if heard.request.body in self._at_once or not is_told:
             return
@@ -337,10 +337,7 @@ class Stage(Diagnosis):
 
     def _check_paid_for(self, heard: Carried) -> None:
         """Raise NotTried if a new withdraw is refused because there is less money than its wager: that is right."""
-        due_cents, body = (
-            self._player_of(self._calls.get(heard.request.body, heard.request)).due_cents,
-            heard.request.body,
-        )
+        due_cents, body = self._player_of(heard).due_cents, heard.request.body
         is_new = _is_withdraw(heard) and body not in self._at_once | self._accepted
         if is_new and heard.code == Code.INSUFFICIENT_BALANCE and due_cents < -self.moved_if_carried_out(heard):
             raise NotTried(f"the player has {units(due_cents)}, and {heard.request.title} takes more")
