@@ -144,6 +144,27 @@ def test_causes(verdicts: list[Verdict], scenarios: dict[str, tuple[str, ...]], 
     assert [cause.ids for cause in causes_of(verdicts, scenarios)] == ids
 
 
+@pytest.mark.parametrize(
+    ("code", "symptom", "ids"),
+    [
+        pytest.param("INVALID_REQUEST", "/deposit INVALID_REQUEST", [("A03", "A10")], id="the same refusal"),
+        pytest.param("BET_NOT_FOUND", "/deposit INVALID_REQUEST", [("A03",), ("A10",)], id="another code"),
+        pytest.param("INVALID_REQUEST", "/deposit too much", [("A03",), ("A10",)], id="money that is off"),
+        pytest.param("INVALID_REQUEST", "", [("A03",), ("A10",)], id="no refusal is what is wrong"),
+    ],
+)
+def test_advice_on_a_refusal_belongs_to_the_failure_by_it(code: str, symptom: str, ids: list[tuple[str, ...]]) -> None:
+    """What is wrong with one refusal explains advice on others with its code, known mistakes among them."""
+
+    def refused(verdict: Verdict, with_code: str) -> Verdict:
+        answer = b'{"type":"ERROR","code":"%s"}' % with_code.encode()
+        return replace(verdict, exchanges=(exchange(answer=answer),), notes=(replace(verdict.notes[0], exchange=0),))
+
+    failure = refused(failed("A03", LOST, symptom=symptom), "INVALID_REQUEST")
+    advised = refused(failed("A10", ADVICE, KnownCause.OTHER_CODES), code)
+    assert [cause.ids for cause in causes_of([failure, advised], {})] == ids
+
+
 def test_what_is_blind_first_stands_for_what_follows() -> None:
     """An account that one call has spoilt is read by all later ones: the first in time shows how it came to be so."""
 

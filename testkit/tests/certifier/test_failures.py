@@ -101,7 +101,34 @@ def test_a_wallet_that_takes_no_call_loses_no_money(scenarios: tuple[str, ...], 
     assert {each.cost for each in report.failures} == {"not judged"}
     assert [cause.ids[0] for cause in report.causes] == list(scenarios[:1])
     assert report.money_at_risk == ()
-    assert "could not be judged, and nobody knows what became" in Summary(report).headline
+    headline = Summary(report).headline
+    assert "the wallet refused every bet with INVALID_REQUEST" in headline
+    assert "look at --instance and --game first" in headline
+
+
+class NamesForeignInstances(PlainWallet):
+    """Refuses another operator's instance with a code of its own."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        return Reply("INSTANCE_UNKNOWN") if self._is_foreign(call) else super()._carry_out(call)
+
+
+class LetsNobodyBet(PlainWallet):
+    """Has blocked both players, or everybody."""
+
+    def _may_bet(self, case: Case) -> bool:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "code"), [(NamesForeignInstances, "INSTANCE_UNKNOWN"), (LetsNobodyBet, "PLAYER_BLOCKED")]
+)
+def test_a_wallet_that_accepts_no_bet_loses_no_money(kind: type[PlainWallet], code: str) -> None:
+    """Whatever the code is: one cause, and the headline says what to look at."""
+    report = certified(kind, instance_id="another" if kind is NamesForeignInstances else INSTANCE)
+    assert [cause.title for cause in report.causes if cause.verdict.failed] == ["every withdraw is refused"]
+    assert f"the wallet refused every bet with {code}" in Summary(report).headline
 
 
 def test_the_wallet_recovers_whatever_was_found() -> None:

@@ -52,6 +52,21 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(money.KeepsThirtyTwoBits, "G03", LOST, "refused with SYSTEM_ERROR instead of SUCCESS", id="G03"),
         pytest.param(money.ReadsThirtyTwoBits, "G03", LOST, "INVALID_REQUEST instead of BET_NOT", id="G03, read"),
         pytest.param(money.ClampsAmounts, "G03", LOST, "too little", id="G03, a credit"),
+        pytest.param(
+            money.WinsFitThirtyTwoBits,
+            "G03",
+            LOST,
+            "a win of 91000000.00: refused with SYSTEM_ERROR instead of SUCCESS",
+            id="G03, a win",
+        ),
+        pytest.param(money.CreditsThirtyTwoBits, "G03", LOST, "moved the balance by", id="G03, a win that is cut"),
+        pytest.param(
+            money.RemembersThirtyTwoBits,
+            "G03",
+            BROKEN,
+            "a win of 91000000.00, again: returned DUPLICATE_TRANSACTION",
+            id="G03, a win again",
+        ),
         pytest.param(money.CachesFiftyCalls, "G04", BROKEN, "the first time it returned SUCCESS", id="G04"),
         pytest.param(
             money.BooksInFloats,

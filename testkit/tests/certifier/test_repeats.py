@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wallet_by_hand import Case, PlainWallet, Reply
+from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight
@@ -113,6 +113,14 @@ def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
     assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.fix
 
 
+def test_balances_that_are_equal_by_chance_are_not_taken_for_another_players() -> None:
+    """Both players begin with as much; whose balance an answer has is seen once the two differ."""
+    report = certified(repeats.OldBalanceAsOfNow, only=["B02", "B06", "C15"])
+    assert [cause.title for cause in report.causes] == ["returns another balance than the account has"]
+    report = certified(overlooked.ShowsTheOwnersBalance, only=["B04"])
+    assert [cause.title for cause in report.causes] == ["an answer shows another player's balance"]
+
+
 class TakesWhatIsAlikeForARepeat(PlainWallet):
     """Sound: another tx_id for the same bet and amount is a SUCCESS that moves nothing."""
 
@@ -137,6 +145,31 @@ class FewCodes(PlainWallet):
 
     def _render(self, reply: Reply) -> str:
         return super()._render(reply).replace("DUPLICATE_TRANSACTION", "INVALID_REQUEST")
+
+
+class RepeatsWordForWord(PlainWallet):
+    """Sound: answers a repeat by its first answer, whatever has become of the bet since."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        answered: dict[tuple[str, ...], Reply] = self.__dict__.setdefault("_answered", {})
+        content = (call.operation, str(call.tx_id or call.bet_id), call.digest)
+        if content in answered:
+            return answered[content]
+        reply = super()._carry_out(call)
+        if call.operation != "player-balance" and reply.outcome in ("SUCCESS", "INSUFFICIENT_BALANCE"):
+            answered[content] = reply
+        return reply
+
+
+def test_repeats_word_for_word_are_advised_to_say_so_in_the_profile() -> None:
+    """They pass; the profile's field is named once, and not if it says so."""
+    report = certified(RepeatsWordForWord, only=["B", "C"])
+    assert report.passed
+    assert [(cause.verdict.id, cause.title) for cause in report.causes] == [
+        ("C15", "the profile's duplicate_reply is not what the wallet does")
+    ]
+    profile = Profile(deposit_batch=True, duplicate_reply="verbatim")
+    assert found(certified(RepeatsWordForWord, only=["B", "C"], profile=profile)) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ class TellsSeconds(PlainWallet):
         return max(now, last_millis) // 1_000
 
 
-@wrong("pays at most twice the wager, a limit of another game", must="A02", may="B06 C09 D04 G02 G04 G05 H06")
+@wrong("pays at most twice the wager, a limit of another game", must="A02", may="B06 C09 D04 G02 G03 G04 G05 H06")
 class CapsWins(PlainWallet):
     """What a game pays is the game's; a wallet credits the amount."""
 

@@ -1,8 +1,9 @@
 """Wallets that lose cents, or digits, or calls that are long ago."""
 
 import struct
+from dataclasses import replace
 
-from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet
+from wallet_by_hand import Bet, Call, Case, InvalidRequestError, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -52,6 +53,26 @@ class ReadsThirtyTwoBits(PlainWallet):
 class ClampsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return min(super()._read_amount(operation, action, document), 2**31 - 1)
+
+
+@wrong("keeps what a bet won in 32 bits, and fails above", must="G03", first="a very large balance")
+class WinsFitThirtyTwoBits(PlainWallet):
+    def _settle(self, case: Case, bet: Bet) -> None:
+        struct.pack("i", case.call.cents)
+        super()._settle(case, bet)
+
+
+@wrong("credits at most what 32 bits hold for a win", must="G03", first="a very large balance")
+class CreditsThirtyTwoBits(PlainWallet):
+    def _settle(self, case: Case, bet: Bet) -> None:
+        super()._settle(replace(case, call=replace(case.call, cents=min(case.call.cents, 2**31 - 1))), bet)
+
+
+@wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03",
+       first=("a very large balance", "refused when it is sent again"))  # fmt: skip
+class RemembersThirtyTwoBits(PlainWallet):
+    def _remember(self, call: Call) -> None:
+        super()._remember(replace(call, cents=call.cents % 2**31) if call.operation == "deposit" else call)
 
 
 @wrong("recognises a call only if it is one of the last fifty", must="G04", may="H06", operations=200)

@@ -324,7 +324,7 @@ class TellsLocalTime(PlainWallet):
 @wrong(
     "deletes a bet once it is settled",
     must="B01",
-    may="B02 B05 B08 B10 B11 B12 B15 C04 C09 D02 D04 D06 D09 E07 G04 H05 H06",
+    may="B02 B05 B08 B10 B11 B12 B15 C04 C09 D02 D04 D06 D09 E07 G03 G04 H05 H06",
     first="no longer known once it is settled",
 )
 class DeletesSettledBets(PlainWallet):

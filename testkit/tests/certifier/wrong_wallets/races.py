@@ -98,6 +98,32 @@ class AsksForFundsBeforeTheLock(_LooksAtMoneyEarly):
         return super()._has_funds(self.early(case))
 
 
+class _LocksForAStatement(_LooksAtMoneyEarly):
+    def _has_funds(self, case: Case) -> bool:
+        return super()._has_funds(self.early(case))
+
+    def _withdraw(self, case: Case) -> str:
+        if self.early(case).bet is None and case.bet is not None and case.bet.state == "OPEN":
+            return self._place(replace(case, bet=None, known=None))
+        return super()._withdraw(case)
+
+
+@wrong("locks, checks and debits in transactions of their own, as by autocommit", must="D02",
+       may="D01 D05 D06 D08 D09 D10 H05", first="without one transaction around it")  # fmt: skip
+class CommitsEachStatement(_LocksForAStatement, _OverwritesRows):
+    pass
+
+
+@wrong("commits the debit before the record, whose unique key then refuses a twin", must="D02",
+       may="D01 D05 D06 D08 D09 D10 H05", first="without one transaction around it")  # fmt: skip
+class CommitsBeforeTheRecord(_LocksForAStatement):
+    def _post(self, call: Call, player_id: str, cents: int, at_millis: int) -> None:
+        if call.operation == "withdraw":
+            self._database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+        super()._post(call, player_id, cents, at_millis)
+
+
 class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         account = self.early(case).account

@@ -79,7 +79,7 @@ class DebitsEachTimeWithoutTxId(_MovesAgain):
 @wrong(
     "credits the win each time that the deposit is sent",
     must="B02",
-    may="B05 B08 B11 B15 C09 D02 D06 D09 E07 G04 H05 H06",
+    may="B05 B08 B11 B15 C09 D02 D06 D09 E07 G03 G04 H05 H06",
 )
 class PaysEachTime(_MovesAgain):
     def _deposit(self, case: Case) -> str:

@@ -48,6 +48,33 @@ class CreditsNothingNowAndThen(_Counting):
         super()._settle(case, bet)
 
 
+class _RollsBack(_Counting):
+    """Answers SUCCESS, and does not commit every so manieth movement of *operations*."""
+
+    every = 15
+    operations: tuple[str, ...] = ("withdraw", "deposit", "rollback")
+
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        reply = super()._reply(case, outcome)
+        if outcome == SUCCESS and case.call.operation in self.operations and self._is_unlucky(self.every):
+            self._database.execute("ROLLBACK")
+            self._database.execute("BEGIN IMMEDIATE")
+        return reply
+
+
+@wrong("answers SUCCESS to every fifteenth movement, and rolls it back", must="G01", may="*",
+       first="now and then it is not committed")  # fmt: skip
+class RollsBackNowAndThen(_RollsBack):
+    pass
+
+
+@wrong("answers SUCCESS to every ninth credit, and rolls it back", must="G04", may="*", operations=200,
+       first="now and then it is not committed")  # fmt: skip
+class RollsBackCreditsNowAndThen(_RollsBack):
+    every = 9
+    operations = ("deposit", "rollback")
+
+
 @wrong("refuses every twelfth bet as unreadable", must="G01", may="*", first="now and then")
 class RefusesNowAndThen(_Counting):
     def _place(self, case: Case) -> str:

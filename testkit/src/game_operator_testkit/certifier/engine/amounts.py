@@ -18,8 +18,6 @@ _TRIED_PAIRS_CENTS: Final = ((200, 100), (100, 300), (300, 500))
 #: So many equal calls show whether one of them is sometimes carried out twice, or not at all.
 _TRIES: Final = 60
 _FEWEST_TRIES: Final = 10
-#: So often in a run it is tried in vain, for one kind of call.
-MOST_IN_VAIN: Final = 2
 
 
 def why_off(at: Replies, player: Player, heard: Carried, *, due_cents: int, moved_cents: int) -> tuple[str, str]:
@@ -80,9 +78,8 @@ def _by_chance(at: Replies, player: Player, heard: Carried, factor: int) -> tupl
     cause = KnownCause.TWICE if factor else KnownCause.AT_TIMES
     if kind in seen.at_times:
         return cause, ""
-    if seen.tried[kind] >= MOST_IN_VAIN:
+    if not seen.takes_a_try(kind):
         return "", ""
-    seen.tried[kind] += 1
     for right in range(seen.times(_TRIES, _FEWEST_TRIES)):
         moved_cents = moved_by_another(at, player, heard, cents)
         if not right and moved_cents == factor == 0 and heard.request.path == "/withdraw":

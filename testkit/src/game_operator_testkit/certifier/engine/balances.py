@@ -36,6 +36,8 @@ _STEPS_CENTS: Final = {100: "whole units", 10: "one decimal"}
 #: So many balance checks at once show whether all processes have one balance; and so often in a run they are sent.
 _AT_REST: Final = 8
 _MOST_AT_REST: Final = 4
+#: So many calls show whether others like one are stored.
+_MORE_LIKE_IT: Final = 2
 #: By what factor a movement is too large or too small where cents and currency units are mixed up.
 _SCALES: Final = (Fraction(100), Fraction(1, 100))
 #: An amount of which a hundredth is whole cents.
@@ -109,7 +111,7 @@ class Balances(Replies):
         told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
         if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
             cause = KnownCause.ZERO_IS_NOBODY
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        player = self._player_of(heard)
         again = self._sent_once(heard.request)
         if again.succeeded:
             left = units(again.balance_cents or 0)
@@ -150,13 +152,13 @@ class Balances(Replies):
         since = f"after {after.request.title}, " if after else ""
         reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
         reason += f": {units(abs(off_cents))} {much}"
+        if shown_by and (gone := self.taken_back(player, off_cents, shown_by)):
+            return gone
         cause, more = self._suspected(player, off_cents, shown_by)
         if not cause and self.moving is not None and self.moving[0] is after:
             due_cents = self.moving[1]
             cause, odd = why_off(self, player, self.moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
             more = f"{odd}{more}"
-            if not cause and off_cents == -due_cents and self.moving[0].balance_cents == player.due_cents:
-                cause, more = KnownCause.NOT_STORED, f"{more}; its own answer has {units(player.due_cents)}"
         symptom = symptom_of(shown_by, much) if shown_by else ""
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
@@ -172,36 +174,64 @@ class Balances(Replies):
             return KnownCause.FORGOTTEN, told
         if shown_by is not None and shown_by.code and off_cents == self.moved_if_carried_out(shown_by) != 0:
             return KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {shown_by.code}"
-        if told := self._moved_later(off_cents, shown_by):
-            return KnownCause.LEFT_OPEN, told
+        left_open, told = self._moved_by_refused(off_cents, shown_by)
+        if left_open:
+            return left_open, told
         # An answer that shows what there is belongs to its call.
         is_true = shown_by is not None and shown_by.balance_cents == player.due_cents + off_cents
         if shown_by is not None and shown_by.succeeded and not is_true and (twin := self.observed.twin_of(shown_by)):
             return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
         if player is self.other and player.id not in self.playing:
             return KnownCause.SHARED, ""
-        return "", self._refused_before(off_cents) or (self._alike_before(off_cents, shown_by) if shown_by else "")
+        return "", told or (self._alike_before(off_cents, shown_by) if shown_by else "")
 
-    def _refused_before(self, off_cents: int) -> str:
-        """Return what to add if the calls that were refused would have moved as much as the money is off."""
-        worth = {body: self.moved_if_carried_out(each) for body, each in self._refused.items()}
-        alike = [self._refused[body] for body, cents in worth.items() if cents * off_cents > 0]
-        if not alike or sum(map(self.moved_if_carried_out, alike)) != off_cents:
-            return ""
-        told = " and ".join(f"{each.request.title} ({each.code})" for each in alike)
-        return f". As much would have been moved by what was refused before: {told}"
+    def taken_back(self, player: Player, off_cents: int, shown_by: Carried) -> Found | None:
+        """Return what is wrong if the movement before *shown_by* was a SUCCESS with its balance, and is not stored."""
+        last = self._last_before(player, shown_by)
+        if last is None or off_cents != -last[1]:
+            return None
+        heard, moves = last
+        is_its_own = self.moved_if_carried_out(shown_by) == off_cents
+        if is_its_own and shown_by.succeeded and last is self.moving:
+            return None  # It is a repeat, which has moved its money again.
+        left_cents = self.balance_of(player)
+        again = self.send(replace(heard.request, title="the same call again, to see whether it was stored"))
+        # What was stored moves nothing when it comes again, and is answered by the balance of now or word for word.
+        is_verbatim = is_its_own and again.reply == heard.reply
+        if not again.succeeded or again.balance_cents != left_cents + moves or is_verbatim:
+            return None
+        told = f"{heard.request.title}: returned SUCCESS and a balance of {units(heard.balance_cents or 0)}. "
+        told += "A balance check" if shown_by is heard else f"The next answer, to {shown_by.request.title},"
+        told += f" shows that its {units(abs(moves))} are gone; sent again, it moves them as if it had never come"
+        others = [moved_by_another(self, player, heard, abs(moves)) for _ in range(_MORE_LIKE_IT)]
+        cause = KnownCause.NOT_COMMITTED if moves in others else KnownCause.NOT_STORED
+        return Found(told, weight=Weight.MONEY_LOST, cause=cause, place=heard.place)
 
-    def _moved_later(self, off_cents: int, shown_by: Carried | None) -> str:
-        """Return what to add if the money of the movement before *shown_by*, which was refused, has moved since."""
-        if shown_by is None or self.call_of(shown_by.request.body) is None:
-            return ""
-        # A difference of the amount of the call itself may come from that call.
-        if abs(off_cents) == abs(self.moved_if_carried_out(shown_by)):
-            return ""
+    def _last_before(self, player: Player, shown_by: Carried) -> tuple[Carried, int] | None:
+        """Return the last movement but *shown_by*, if it is *player*'s, and its answer had the balance of then."""
+        last, due_cents = self.moving, player.due_cents
+        if last is not None and last[0] is shown_by:
+            due_cents -= last[1]
+            last = self.moved_before
+        if last is None or last[0].balance_cents != due_cents:
+            return None
+        return last if self._player_of(last[0]) is player else None
+
+    def _moved_by_refused(self, off_cents: int, shown_by: Carried | None) -> tuple[str, str]:
+        """Return the cause if the call refused just before *shown_by* has moved since; or words if several may have."""
         before, cents = next((each for each in reversed(self._recent) if each[0] is not shown_by), (shown_by, 0))
-        if not before.code or off_cents != cents:
-            return ""
-        return f", the amount of {before.request.title}, which was refused with {before.code} just before"
+        is_call = shown_by is not None and self.call_of(shown_by.request.body) is not None
+        # A difference of the amount of the call itself may come from that call.
+        is_own = shown_by is not None and abs(off_cents) == abs(self.moved_if_carried_out(shown_by))
+        if is_call and not is_own and before is not None and before.code and off_cents == cents:
+            told = f", the amount of {before.request.title}, which was refused with {before.code} just before"
+            return KnownCause.LEFT_OPEN, told
+        worth = {body: self.moved_if_carried_out(each) for body, each in self._refused.items()}
+        alike = {body: cents for body, cents in worth.items() if cents * off_cents > 0}
+        if not alike or sum(alike.values()) != off_cents:
+            return "", ""
+        told = " and ".join(f"{self._refused[body].request.title} ({self._refused[body].code})" for body in alike)
+        return "", f". As much would have been moved by what was refused before: {told}"
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""

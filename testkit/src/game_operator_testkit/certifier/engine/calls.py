@@ -82,6 +82,7 @@ class Calls:
         told: The balance of each player in the last answer to a movement, in cents, by their ids, where it is known.
         earlier: Calls of the beginning of the run, with their first answers.
         moving: The last answer that was judged, and by how many cents its call must have moved the balance.
+        moved_before: The one judged before it.
         suspects: What it means if a balance is off by so many cents: a cause, and more words for the reason.
     """
 
@@ -104,6 +105,7 @@ class Calls:
     earlier: list[tuple[MovingCall, Carried]] = field(default_factory=list, init=False)
     suspects: dict[int, tuple[KnownCause, str]] = field(default_factory=dict, init=False)
     moving: tuple[Carried, int] | None = field(default=None, init=False)
+    moved_before: tuple[Carried, int] | None = field(default=None, init=False)
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
@@ -279,7 +281,7 @@ class Calls:
         """Look at an answer, whatever it means to the scenario."""
         # Bodies that a scenario wrote itself are mostly changed calls of the first player.
         call = self._calls.get(heard.request.body)
-        self.observed.note(heard, self.prefix, self._player_of(call or heard.request).id, alone=alone)
+        self.observed.note(heard, self.prefix, self._player_of(heard).id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
             if call is None:
                 self.told.clear()  # A body that a scenario wrote itself.
@@ -364,7 +366,9 @@ class Calls:
         """Note that something could be better."""
         self.note(reason, Weight.ADVICE, "", heard)
 
-    def _player_of(self, what: Asked) -> Player:
-        """Return the player that a call names; the first one for a request, or if nobody has that id."""
+    def _player_of(self, what: Asked | Carried) -> Player:
+        """Return the player of a call, or of the call of an answer; the first one if it names none that is known."""
+        if isinstance(what, Carried):
+            what = self._calls.get(what.request.body, what.request)
         players = {self.other.id: self.other, **self.playing}
         return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)

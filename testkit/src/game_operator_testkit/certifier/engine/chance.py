@@ -1,14 +1,14 @@
 """What goes wrong by chance: of many equal tries a few fail, or the same call is answered otherwise the next time."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall, WithdrawCall
-from game_operator_testkit.certifier.engine.amounts import MOST_IN_VAIN
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.engine.steps import Found
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, Exchange, KnownCause, replies_to
 
 _TRIES: Final = 40
@@ -16,47 +16,70 @@ _FEWEST_TRIES: Final = 10
 #: If by then one kind of call was never known again, it is no matter of chance.
 _FEW: Final = 4
 #: A refusal that may be one of some by chance.
-LOOKS_UNLUCKY: Final = frozenset(
+_LOOKS_UNLUCKY: Final = frozenset(
     {
         "",
         KnownCause.MIXED_UP,
         KnownCause.NO_BALANCE,
+        KnownCause.NO_BET,
         KnownCause.NO_FUNDS,
         KnownCause.TWIN_REFUSED,
         KnownCause.UNREADABLE,
     }
 )
 #: Of these, those by which a call that comes alone is refused.
-_UNEXPLAINED: Final = frozenset({"", KnownCause.UNREADABLE})
+_UNEXPLAINED: Final = frozenset({"", KnownCause.NO_BET, KnownCause.UNREADABLE})
 #: A request as the service makes it: whose key signs it, how it travels and where to.
 _AS_EVER: Final = ("service", "whole", "wallet")
 #: What a pause, or a proxy that fails at times, looks like.
-LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
+_LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
 #: What a lost record looks like.
-LOOKS_SO: Final = frozenset(
+_LOOKS_SO: Final = frozenset(
     {"", KnownCause.REPEAT_REFUSED, KnownCause.SETTLED_GONE, KnownCause.NO_TX_ID, KnownCause.TWIN_REFUSED}
 )
 
 
-def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
-    """Let *found* say that a record is sometimes not kept, if these *exchanges* of its scenario may come from that."""
+def look_for_chance(
+    at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, under_load: bool, restore: Callable[[], object]
+) -> str:
+    """
+    Let *found* say so if it happens by chance, as the call again, or others like it, show.
+
+    Return the cause that it has if its scenario, which has these *exchanges*, passes when it is played again; "" if
+    that says nothing. *restore* brings balances back before others are tried.
+    """
+    was_silent = False
+    with suppress(Found, NotTried):
+        was_silent = _look_again(at, found, exchanges, under_load=under_load)
+    if not was_silent and found.cause not in _LOOKS_UNLUCKY | _LOOKS_SO:
+        return ""
+    restore()
+    for causes, look in ((_LOOKS_UNLUCKY, _look_for_refusals), (_LOOKS_SO, _look_for_lost_records)):
+        with suppress(Found, NotTried):
+            if found.cause in causes:
+                look(at, found, exchanges)
+    if found.cause in _LOOKS_SO and not at.observed.hides_money and _is_repeat(found, exchanges):
+        return KnownCause.NOT_KEPT
+    if not found.cause or (was_silent and found.cause in _LOOKS_SILENT):
+        return KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
+    return ""
+
+
+def _look_for_lost_records(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+    """Let *found* say that a record is sometimes not kept, if its scenario's *exchanges* may come from that."""
     seen = at.observed
     sent = Counter(each.request_body for each in exchanges.values() if each.path != BALANCE_PATH)
-    is_about_repeats = any(times > 1 for times in sent.values())
-    if not is_about_repeats or seen.is_slow or seen.hides_money or seen.tried_in_vain >= MOST_IN_VAIN:
+    if all(times == 1 for times in sent.values()) or seen.is_slow or seen.hides_money:
         return
-    if not seen.forgets_by_chance:
-        lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
-        if not any(0 < lost[each] < tried[each] for each in tried):
-            seen.tried_in_vain += 1
+    if KnownCause.NOT_KEPT not in seen.at_times:
+        if not seen.takes_a_try(KnownCause.NOT_KEPT) or not (told := _some_lost(at)):
             return
-        seen.forgets_by_chance = True
-        known = (tried - lost).total()
-        found.reason += f". Of {tried.total()} other calls, {known} were known when they came again"
+        seen.at_times.add(KnownCause.NOT_KEPT)
+        found.reason += told
     found.cause = KnownCause.NOT_KEPT
 
 
-def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+def _look_for_refusals(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
     """Let *found* say that calls like its own are refused now and then, if of many fresh ones some are too."""
     decisive = _decisive(found, exchanges)
     call = None if decisive is None else at.call_of(decisive.request_body)
@@ -65,20 +88,22 @@ def look_for_luck(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) ->
         return
     seen, kind = at.observed, f"/{call.operation}{getattr(call, 'action', '')} {code}"
     if kind not in seen.at_times:
-        if seen.tried[kind] >= MOST_IN_VAIN:
-            return
-        seen.tried[kind] += 1
-        codes = Counter[str]()
-        for number in range(seen.times(_TRIES, _FEWEST_TRIES)):
-            if number == _FEW and codes[code] == _FEW:
-                return
-            codes[_code_of_another(at, call)] += 1
-        if not codes[code] or not codes["SUCCESS"]:
+        if not seen.takes_a_try(kind) or not (told := _some_refused(at, call, code)):
             return
         seen.at_times.add(kind)
-        told = " and ".join(f"{times} returned {each}" for each, times in codes.most_common() if each)
-        found.reason += f". Of {codes.total()} fresh calls like it, one at a time, {told}"
+        found.reason += told
     found.cause = KnownCause.AT_TIMES
+
+
+def _some_refused(at: Stage, call: WebhookCall, code: str) -> str:
+    """Return what many calls like *call* are answered, if some are refused with *code*, and some are not."""
+    codes = Counter[str]()
+    for number in range(at.observed.times(_TRIES, _FEWEST_TRIES)):
+        if number == _FEW and codes[code] == _FEW:
+            return ""
+        codes[_code_of_another(at, call)] += 1
+    told = " and ".join(f"{times} returned {each}" for each, times in codes.most_common() if each)
+    return f". Of {codes.total()} fresh calls like it, one at a time, {told}" if {code, "SUCCESS"} <= set(codes) else ""
 
 
 def _code_of_another(at: Stage, call: WebhookCall) -> str:
@@ -96,7 +121,7 @@ def _code_of_another(at: Stage, call: WebhookCall) -> str:
     return (rest[0].code or "SUCCESS") if first.succeeded else ""
 
 
-def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, under_load: bool) -> bool:
+def _look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, under_load: bool) -> bool:
     """
     Let *found* say how its call is answered when it comes again, if it got no answer, or a refusal that is not due.
 
@@ -109,7 +134,7 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
     call = at.call_of(decisive.request_body)
     if call is None or decisive.path != f"/{call.operation}":
         return False
-    was_silent, is_at_once = found.cause in LOOKS_SILENT, at.was_at_once(decisive.request_body)
+    was_silent, is_at_once = found.cause in _LOOKS_SILENT, at.was_at_once(decisive.request_body)
     # Where a scenario lets two calls of one bet meet, it has its own words for what they did to each other.
     is_apart = is_at_once and not under_load
     is_only_said = found.cause == KnownCause.ONLY_SAID
@@ -128,15 +153,11 @@ def look_again(at: Stage, found: Found, exchanges: Mapping[int, Exchange], *, un
         found.cause = ""  # It was no rule: the scenario, played again, shows whether it is chance.
     elif not was_silent and other.succeeded:
         found.cause = KnownCause.AMONG if is_at_once else KnownCause.AT_TIMES
-    elif was_silent and at.observed.is_silent_at_times:
+    elif was_silent and KnownCause.NOW_AND_THEN in at.observed.at_times:
         found.cause = KnownCause.NOW_AND_THEN
-    at.observed.is_silent_at_times = at.observed.is_silent_at_times or was_silent
+    if was_silent:
+        at.observed.at_times.add(KnownCause.NOW_AND_THEN)
     return was_silent
-
-
-def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
-    """Return whether *found* is of a call that was a SUCCESS before, byte for byte, and its cause is not known."""
-    return found.cause != KnownCause.NOT_KEPT and not at.observed.hides_money and _is_repeat(found, exchanges)
 
 
 def _decisive(found: Found, exchanges: Mapping[int, Exchange]) -> Exchange | None:
@@ -148,13 +169,13 @@ def _is_repeat(found: Found, exchanges: Mapping[int, Exchange]) -> bool:
     if decisive is None:
         return False
     before = replies_to(decisive, [each for place, each in exchanges.items() if place < (found.place or 0)])
-    return any(reply.code is None or found.cause in LOOKS_SILENT for reply in before)
+    return any(reply.code is None or found.cause in _LOOKS_SILENT for reply in before)
 
 
-def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
-    """Return of each operation how many calls were not known when they came again, and how many were tried."""
+def _some_lost(at: Stage) -> str:
+    """Return how many calls were known when they came again, if of one operation some were, and some were not."""
     lost, tried = Counter[str](), Counter[str]()
-    for number in range(tries):
+    for number in range(at.observed.times(_TRIES, _FEWEST_TRIES)):
         bet = at.bet()
         ends: list[MovingCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
         known = [end for end in ends if f"/{end.operation}" in at.observed.accepted]
@@ -164,7 +185,9 @@ def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
             lost[kind] += _is_lost(at, call)
         if number + 1 == _FEW and any(lost[each] == tried[each] for each in tried):
             break
-    return lost, tried
+    if not any(0 < lost[each] < tried[each] for each in tried):
+        return ""
+    return f". Of {tried.total()} other calls, {(tried - lost).total()} were known when they came again"
 
 
 def _is_lost(at: Stage, call: WebhookCall) -> bool:

@@ -73,8 +73,8 @@ class Diagnosis(Balances):
         if heard.code == Code.INVALID_SIGNATURE:
             return self.cause_among_others(heard) or self._cause_in_body(heard)
         if heard.code != Code.SYSTEM_ERROR:
-            return ""
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+            return KnownCause.NO_BET if heard.request.path == WITHDRAW not in self.observed.accepted else ""
+        player = self._player_of(heard)
         # What is due is not known while other calls are under way.
         is_alone = heard.request.body not in self._at_once and not self.observed.is_behind
         if is_alone and self.balance_of(player) != player.due_cents:
@@ -175,7 +175,7 @@ class Diagnosis(Balances):
 
     def _ends_others(self, heard: Carried) -> bool:
         """Return whether a bet is refused its end, as in *heard*, right after two others of its player have ended."""
-        bets = [self.bet(self._player_of(self._calls.get(heard.request.body, heard.request))) for _ in range(3)]
+        bets = [self.bet(self._player_of(heard)) for _ in range(3)]
         calls: list[WebhookCall] = [*(bet.withdraw() for bet in bets), bets[0].deposit(0), bets[1].rollback()]
         is_refund = heard.request.path == ROLLBACK
         calls.append(bets[2].rollback() if is_refund else bets[2].deposit(bets[2].wager_cents))

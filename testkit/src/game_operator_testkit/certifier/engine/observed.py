@@ -24,6 +24,8 @@ _APART_MILLIS: Final = 1
 #: Clocks of one wallet are not so far apart; time zones are. What is further apart is no time in milliseconds.
 _FAR_MILLIS: Final = 900_000
 _DAY_MILLIS: Final = 86_400_000
+#: So often it is tried whether something goes wrong by chance, if it does not.
+_MOST_IN_VAIN: Final = 2
 _BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
 
 
@@ -59,12 +61,10 @@ class Observed:
         recognised: Those whose repeat moved nothing, besides.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         unjudged: What keeps balances from being compared, in words, such as rounding; "" if nothing does.
-        forgets_by_chance: Whether of many equal calls some were not known when they came again.
         seen_at_rest: How often balances were asked for at once while nothing moved.
-        tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
         at_times: What goes wrong by chance: a kind of call, and what some of many equal ones did.
         tried: How often it was tried whether that happens by chance, and it did not.
-        is_silent_at_times: Whether a call got no answer that got one when it was sent again, as others like it do.
+        overtaken: Whether, of withdraws at once, some were accepted without money, or one overwrote another.
         reads: Names under which the wallet was seen to read fields, in place of those of the profile.
         no_funds_code: The code by which a withdraw of more than there is was refused, where all there is was accepted.
         scale: What a movement of one cent moves in the answers: 100 or 1/100 where cents and units are mixed up.
@@ -83,10 +83,8 @@ class Observed:
     late_seconds: float = 0.0
     waited_in_vain: bool = False
     unjudged: str = ""
-    forgets_by_chance: bool = False
     seen_at_rest: int = 0
-    tried_in_vain: int = 0
-    is_silent_at_times: bool = False
+    overtaken: bool = False
     no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
@@ -157,6 +155,11 @@ class Observed:
         """Return how often something is done: *usual* times, with a slow wallet fewer, but *least* times."""
         slower = max(1.0, self.usual_ms / _USUAL_MS)
         return max(least, min(usual, round(usual / slower)))
+
+    def takes_a_try(self, kind: str) -> bool:
+        """Return whether it is to be tried if *kind* goes wrong by chance: not if it was tried often enough in vain."""
+        self.tried[kind] += 1
+        return self.tried[kind] <= _MOST_IN_VAIN
 
     @property
     def is_slow(self) -> bool:

@@ -10,15 +10,8 @@ from game_operator.protocol.http import pairs_of
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.certification import Certification, new_run_id
-from game_operator_testkit.certifier.engine.chance import (
-    LOOKS_SILENT,
-    LOOKS_SO,
-    LOOKS_UNLUCKY,
-    is_lone_repeat,
-    look_again,
-    look_for_chance,
-    look_for_luck,
-)
+from game_operator_testkit.certifier.engine.chance import look_for_chance
+from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
@@ -196,22 +189,11 @@ class Run:
         """Let *found* say so if it happens by chance, as the call again, others like it or the scenario again show."""
         if scenario.needs or self.observed.is_gone:
             return  # What was done to the wallet has been undone.
-        was_silent = False
-        with suppress(Found, NotTried):
-            was_silent = look_again(stage, found, kept, under_load=scenario.stage == LOAD)
-        if not was_silent and found.cause not in LOOKS_UNLUCKY | LOOKS_SO:
-            return
-        self._restored(stage)
-        for causes, look in ((LOOKS_UNLUCKY, look_for_luck), (LOOKS_SO, look_for_chance)):
-            with suppress(Found, NotTried):
-                if found.cause in causes:
-                    look(stage, found, kept)
-        is_lone = found.cause in LOOKS_SO and is_lone_repeat(stage, found, kept)
-        is_open = not found.cause or (was_silent and found.cause in LOOKS_SILENT)
-        if (is_lone or is_open) and self._passes_again(scenario, stage):
+        under_load = scenario.stage == LOAD
+        cause = look_for_chance(stage, found, kept, under_load=under_load, restore=lambda: self._restored(stage))
+        if cause and self._passes_again(scenario, stage):
             found.reason += ". Played again, it passed: it is chance, or an earlier call has left something behind"
-            found.cause = KnownCause.NOW_AND_THEN if was_silent else KnownCause.AT_TIMES
-            found.cause = KnownCause.NOT_KEPT if is_lone else found.cause
+            found.cause = cause
 
     def _passes_again(self, scenario: Scenario, stage: Stage) -> bool:
         """Return whether *scenario* passes a few times more, where that says something."""
@@ -235,10 +217,13 @@ class Run:
         """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
         try:
             play(stage)
-        except Limited:
+        except Limited as limit:
             if self.observed.is_limited:
                 raise
             find_wager(stage)
+            if self.observed.wager_cents is None and WITHDRAW not in self.observed.accepted:
+                told = f"refused with {limit.heard.code} instead of SUCCESS, as are lower and higher wagers"
+                raise Found(told, limit.heard, cause=KnownCause.NO_BET) from None
             if self.observed.wager_cents is None:
                 raise
             self._restored(stage)

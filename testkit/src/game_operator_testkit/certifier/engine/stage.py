@@ -20,6 +20,8 @@ _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
 #: Refusals of a call that comes when its bet has ended.
 _OF_AN_ENDED_BET: Final = (Code.BET_ROLLED_BACK, Code.BET_ALREADY_CLOSED)
+#: Refusals of a call that needs the money, or the bet, of the one before.
+_OF_A_LOST_MOVEMENT: Final = (Code.INSUFFICIENT_BALANCE, Code.BET_NOT_FOUND)
 #: Calls at once that fail are starved if they took so long, and so many times as long as one at a time.
 _STARVED_MS: Final = 1_000.0
 _STARVED_TIMES: Final = 20
@@ -82,11 +84,8 @@ class Stage(Diagnosis):
         comes from if it is refused as if it were unknown.
         """
         heard = self.ask(what, title)
-        if heard.succeeded != first.succeeded:
-            raise self._answered_otherwise(heard, first, cause)
-        if heard.succeeded:
-            self.observed.repeated.add(self.kind_of(heard))
-        elif heard.code != first.code:
+        self.check_same_outcome(heard, first, cause)
+        if not heard.succeeded and heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             self.check_balance(heard, self._player_of(what))
@@ -94,13 +93,20 @@ class Stage(Diagnosis):
             self.observed.recognised.add(self.kind_of(heard))
         return heard
 
+    def check_same_outcome(self, heard: Carried, first: Carried, cause: str = "") -> None:
+        """Hold that a known call is a SUCCESS, or a refusal, as it was at *first*; ``again`` looks at more."""
+        if heard.succeeded != first.succeeded:
+            raise self._answered_otherwise(heard, first, cause)
+        if heard.succeeded:
+            self.observed.repeated.add(self.kind_of(heard))
+
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
         symptom = symptom_of(heard, "answered otherwise when it comes again")
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
-            player = self._player_of(self._calls.get(heard.request.body, heard.request))
+            player = self._player_of(heard)
             if self.balance_of(player) == player.due_cents:
                 cause, symptom = KnownCause.ONLY_SAID, _accepted_symptom(heard, first.code or "")
                 told += "; nothing moved, although the service believes it did"
@@ -184,10 +190,13 @@ class Stage(Diagnosis):
         """
         Hold that a withdraw that was a SUCCESS *first* is refused once its bet is rolled back, and moves nothing.
 
-        Where the profile repeats first answers word for word, that one is right too (docs/decisions/0012).
+        Its first answer, word for word, is right where the profile says so, and advice elsewhere (docs/decisions/0012).
         """
         heard = self.ask(withdraw, title)
-        if heard.succeeded and self.profile.duplicate_reply == "verbatim" and heard.reply == first.reply:
+        if heard.succeeded and heard.reply == first.reply and time_of(heard):
+            if self.profile.duplicate_reply != "verbatim":
+                told = f"returned its first answer, word for word; {Code.BET_ROLLED_BACK} is assumed"
+                self.note(told, Weight.ADVICE, KnownCause.VERBATIM, heard)
             return
         if heard.succeeded:
             self.accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK)
@@ -262,12 +271,15 @@ class Stage(Diagnosis):
         if (told := self._limited(heard, asked=asked)) is None:
             return
         self.check_balances(self.player, after=heard)
-        raise NotTried(told) if asked else Limited(told)
+        raise NotTried(told) if asked else Limited(told, heard)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
         """Return what a limit refused; None if none did."""
         if heard.code is None or heard.request.path != WITHDRAW:
             return None
+        seen = self.observed
+        if seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
+            return None  # No wager was accepted, whatever its amount.
         own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
@@ -279,7 +291,7 @@ class Stage(Diagnosis):
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
-        self.moving = heard, moves
+        self.moved_before, self.moving = self.moving, (heard, moves)
         self.check_balance(heard, player)
         self.observed.accepted.add(heard.request.path)
         call = self._calls.get(heard.request.body)
@@ -315,32 +327,17 @@ class Stage(Diagnosis):
             raise Found(told, heard, weight=weight, cause=cause)
 
     def _check_stored(self, heard: Carried) -> None:
-        """Hold that a refusal for funds does not show the balance from before the last movement that was a SUCCESS."""
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        if heard.code != Code.INSUFFICIENT_BALANCE or heard.request.body in self._at_once or self.moving is None:
+        """Hold that a refusal does not come of the last movement, which was a SUCCESS, not having been stored."""
+        player = self._player_of(heard)
+        is_told = heard.code in _OF_A_LOST_MOVEMENT and heard.balance_cents != player.due_cents
+        if heard.request.body in self._at_once or not is_told:
             return
-        moving, moves = self.moving
-        before_cents = player.due_cents - moves
-        was_right = moves and moving.balance_cents == player.due_cents and self._is_of(moving, player)
-        if not was_right or heard.balance_cents != before_cents or self.balance_of(player) != before_cents:
-            return
-        told = (
-            f"{moving.request.title}: returned SUCCESS and a balance of {units(player.due_cents)}. The next answer, to "
-        )
-        told += (
-            f"{heard.request.title}, has {units(before_cents)} again, as before it: its {units(abs(moves))} are gone"
-        )
-        raise Found(told, weight=Weight.MONEY_LOST, cause=KnownCause.NOT_STORED, place=moving.place)
-
-    def _is_of(self, heard: Carried, player: Player) -> bool:
-        return self._player_of(self._calls.get(heard.request.body, heard.request)) is player
+        if gone := self.taken_back(player, self.balance_of(player) - player.due_cents, heard):
+            raise gone
 
     def _check_paid_for(self, heard: Carried) -> None:
         """Raise NotTried if a new withdraw is refused because there is less money than its wager: that is right."""
-        due_cents, body = (
-            self._player_of(self._calls.get(heard.request.body, heard.request)).due_cents,
-            heard.request.body,
-        )
+        due_cents, body = self._player_of(heard).due_cents, heard.request.body
         is_new = _is_withdraw(heard) and body not in self._at_once | self._accepted
         if is_new and heard.code == Code.INSUFFICIENT_BALANCE and due_cents < -self.moved_if_carried_out(heard):
             raise NotTried(f"the player has {units(due_cents)}, and {heard.request.title} takes more")
@@ -389,18 +386,33 @@ class Stage(Diagnosis):
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
-        theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
         is_old = self.moving is not None and self.moving[0] is heard and told == player.due_cents - self.moving[1]
         if self.moving is not None and self.moving[0] is heard:
             reason += f"; it was {units(player.due_cents - self.moving[1])} before the call"
-        if not is_scaled and not is_old and told in theirs:
-            reason += f". {theirs[told]} has {units(told)}"
-            cause = KnownCause.OWNERS_BALANCE
+        if not is_scaled and not is_old and (shown := self._shown_of_another(heard, player)):
+            reason, cause = f"{reason}. {shown}", KnownCause.OWNERS_BALANCE
         # A balance from before the movement may have the time of before, too.
         if not is_old and (twin := self.observed.twin_of(heard)):
             reason += f"; the answer is that to {twin}, byte for byte"
             cause = KnownCause.SAME_REPLY
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
+
+    def _shown_of_another(self, heard: Carried, player: Player) -> str:
+        """Return what to add if *heard* has the balance of another, and when it comes again has their new one."""
+        another = self.other if player is self.player else self.player
+        if heard.balance_cents != another.due_cents:
+            return ""
+        # Two balances may be equal by chance, so that of another is changed by a cent.
+        was_playing = another.id in self.playing
+        bet = self.bet(another, 1)
+        placed = self.send(self.request(bet.withdraw(), f"a small withdraw of {another.id}, to tell balances apart"))
+        again = self.send(replace(heard.request, title="the same call again, to see whose balance it has"))
+        self.send(self.request(bet.rollback(), "its rollback"))
+        if not was_playing:
+            del self.playing[another.id]
+        if not placed.succeeded or again.balance_cents != another.due_cents - bet.wager_cents:
+            return ""
+        return f"{another.id} has {units(another.due_cents)}, and the same call follows that balance"
 
     def check_not_only_said(self, heard: Carried, player: Player, code: str) -> None:
         """End the scenario if a SUCCESS where *code* is due has moved nothing: then only the answer is wrong."""

@@ -58,7 +58,11 @@ class NotTried(Exception):  # noqa: N818 - see above
 
 
 class Limited(NotTried):
-    """Ends a scenario: a limit of the wallet's refused a wager, and a smaller or larger one may be accepted."""
+    """Ends a scenario: a limit of the wallet's refused a wager, as *heard*, and another one may be accepted."""
+
+    def __init__(self, told: str, heard: Carried) -> None:
+        super().__init__(told)
+        self.heard: Carried = heard
 
 
 class Undone(NotTried):

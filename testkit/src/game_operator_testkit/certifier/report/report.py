@@ -19,7 +19,7 @@ _PLAINEST: Final = "A02"
 #: What an answer that is missing at times looks like where it was not tried again.
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
-_STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
+_STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.NO_BET, KnownCause.FIELD_NAMES, KnownCause.LATE)
 #: How long a title is that repeats a reason; and what a symptom says of money.
 _LONGEST_TITLE: Final = 100
 _MONEY: Final = ("too much", "too little")
@@ -194,7 +194,7 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
 
     def shows_most(verdict: Verdict) -> tuple[bool, bool, bool, int, int]:
         slug = _slug(verdict, left)
-        follows = any(slug in _brought_by(other) for other in slugs)
+        follows = any(slug in _brought_by(other) for other in slugs) or any(_is_advised(verdict, by) for by in left)
         named = _named(verdict, slug, explains)
         by_name = len(left) if ALL in named else sum(each.id in named for each in left)
         # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
@@ -223,6 +223,8 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
     named = _named(verdict, slug, explains)
 
     def is_same(other: Verdict) -> bool:
+        if _is_advised(other, verdict):
+            return True
         if own := _slug(other, failed):
             # Only the answer is wrong there, so each call counts as another mistake.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
@@ -247,6 +249,17 @@ def _is_of_amounts(verdict: Verdict) -> bool:
 
 def _symptom(verdict: Verdict) -> str:
     return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
+
+
+def _is_advised(verdict: Verdict, by: Verdict) -> bool:
+    """Return whether *verdict* is advice on refusals alone, with the code of a refusal that another failed *by*."""
+    exchange = by.decisive if by.failed else None
+    code = None if exchange is None or exchange.reply is None else exchange.reply.code
+    _, _, what = _symptom(by).partition(" ")
+    if not verdict.is_advice or code is None or not what or what in _MONEY:
+        return False
+    shown = [verdict.exchanges[note.exchange] for note in verdict.notes if note.exchange is not None]
+    return len(shown) == len(verdict.notes) and all(each.reply and each.reply.code == code for each in shown)
 
 
 def _brought_by(slug: str) -> tuple[str, ...]:

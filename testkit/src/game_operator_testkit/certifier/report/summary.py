@@ -154,6 +154,7 @@ class Summary:
         if cause.verdict.is_unjudged:
             moved = self.report.moving_calls > 0
             known = "This run cannot say whether the money is right" if moved else "No call that moves money was sent"
+            known = "No bet was accepted, so no money was tried" if self._refused_bets() else known
             return f"{known}. {cause.means}"
         if cause.verdict.weight.is_money:
             return cause.means
@@ -192,6 +193,14 @@ class Summary:
             f"It rests on: {', '.join(verdict.rests_on)}{' (assumed)' if verdict.is_assumed else ''}",
         ]
 
+    def _refused_bets(self) -> str:
+        """Return that each bet was refused, and with what, if that is the first cause."""
+        first = self.causes[0].verdict
+        is_first = bool(first.notes) and first.notes[0].cause in (KnownCause.UNREADABLE, KnownCause.NO_BET)
+        if not is_first or first.decisive is None or first.decisive.reply is None:
+            return ""
+        return f"the wallet refused every bet with {first.decisive.reply.code}"
+
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes if not cause.verdict.is_unjudged}
         money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
@@ -202,6 +211,8 @@ class Summary:
             failed = _scenarios(len(self.report.failures))
             return f"the run's own time limit (deadline) was used up before {failed} could be judged"
         if unjudged := sum(each.is_unjudged for each in in_time):
+            if refused := self._refused_bets():
+                return f"{refused}, so {_scenarios(unjudged)} could not be judged; look at --instance and --game first"
             moved = self.report.moving_calls > 0
             known = "nobody knows what became of the money" if moved else "no call that moves money was sent"
             return f"{_scenarios(unjudged)} could not be judged, and {known}"

@@ -10,6 +10,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import WebhookCall
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
+from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
@@ -47,6 +48,8 @@ _LOAD_STEPS: Final = 45
 _LOAD_STEPS_IN_PROCESS: Final = 12
 _AIM_MS, _LIMIT_MS = MARKS_MS
 _WITHDRAWS: Final = 12
+#: What a race between the check of a withdraw and its debit looks like.
+_OVERTAKEN: Final = (KnownCause.OVERDRAWN, KnownCause.LOST_UPDATE)
 #: Answers to a withdraw that say nothing of others.
 _OF_THE_CALL: Final = (None, Code.INSUFFICIENT_BALANCE, Code.INVALID_REQUEST)
 #: Answers to a rollback that say something of its bet, or of no call's content.
@@ -93,10 +96,13 @@ def _placed_at_once(at: Stage, bets: Sequence[BetCalls]) -> list[Carried]:
     at.player.due_cents -= wager_cents * taken
     for each in heard:
         at.check_unlimited(each, asked=True)
-    if all(each.code == Code.INVALID_REQUEST for each in heard):
+    is_refused_alone = not taken and WITHDRAW not in at.observed.accepted
+    if is_refused_alone or all(each.code == Code.INVALID_REQUEST for each in heard):
         at.check_success(heard[0])  # A call that is not understood takes no part in a race.
     if taken != before_cents // wager_cents:
-        raise _wrongly_accepted(at, bets, heard, before_cents)
+        found = _wrongly_accepted(at, bets, heard, before_cents)
+        at.observed.overtaken = at.observed.overtaken or found.cause in _OVERTAKEN
+        raise found
     for each in heard:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
@@ -161,8 +167,8 @@ def d02(at: Stage) -> None:
         at.suspects = {each * bet.wager_cents: (KnownCause.REFUNDED_TWICE, so_far) for each in range(1, _REFUNDED_BY)}
         _identical(at, bet.rollback(), "one of ten identical rollbacks at once", times=_REFUNDED_BY)
         at.check_balances(at.player)
-    at.suspects = {}
     for jackpot in at.jackpots():
+        at.suspects = {}
         _identical(at, jackpot, "one of ten identical jackpots at once", times=10)
     at.check_balances(at.player)
 
@@ -380,6 +386,7 @@ def d09(at: Stage) -> None:
     bets = [at.bet() for _ in range(at.observed.times(_IDENTICAL, _FEWEST_IDENTICAL))]
     for bet in bets:
         _identical(at, bet.withdraw(), "one of two identical withdraws at once", times=2)
+    at.suspects = {}
     if at.profile.deposit_batch:
         bet = bets.pop()
         deposit = bet.deposit(bet.wager_cents)
@@ -425,6 +432,9 @@ def _bet_of_identical(at: Stage, places: Sequence[Place]) -> None:
 
 def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: Sequence[Place] = ("wallet",)) -> None:
     """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
+    if at.observed.overtaken:
+        as_well = "; of other withdraws at once some were debited without money, or overwritten, as well"
+        at.suspects = {more * moved_by(call): (KnownCause.NOT_ENCLOSED, as_well) for more in range(1, times)}
     request = at.request(call, title)
     heard = at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
     if any(each.succeeded for each in heard):

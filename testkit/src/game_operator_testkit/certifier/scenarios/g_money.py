@@ -31,6 +31,8 @@ T = TypeVar("T")
 _LAST_CENTS: Final = 100
 _FEWEST_CENTS: Final = 12
 _MUCH_CENTS: Final = 123_456_789_012
+#: A win above it is won by a bet, and sent again: a column of 32 bits may be that of the bet alone.
+_THIRTY_TWO_BITS: Final = 2**31 - 1
 #: By how much a balance is multiplied on its way there.
 _STEP: Final = 10
 #: What is taken and won in turn: int(19.99 * 100) is 1998, and so with the others; 9.95 + 0.1 is no better. The whole
@@ -98,18 +100,24 @@ def _check_win_is_read(at: Stage, much_cents: int, code: str) -> None:
 
 def _raise_balance(at: Stage) -> None:
     """Credit ten times what there is, until much is there; each time hold that all of it can be wagered again."""
+    step = _STEP**2 if at.observed.is_slow else _STEP
     while True:
         whole = at.bet(wager_cents=at.player.due_cents)
         # A wallet may ask for a limit after the funds: with too little money nothing shows it.
         at.accepts(whole.withdraw(), f"a withdraw of all of {units(whole.wager_cents)}", may_limit=True)
         at.accepts(whole.rollback(), "its rollback")
-        if at.player.due_cents * _STEP >= _MUCH_CENTS:
+        if at.player.due_cents * step >= _MUCH_CENTS:
             return
-        more = _credit(at, at.player.due_cents * (_STEP - 1))
-        heard = at.ask(more, f"a credit of {units(more.amount_cents)}")
-        _judge_large(at, heard, more.amount_cents)
-        if not _is_near(heard.balance_cents, at.player.due_cents):
-            at.check_balances(at.player, after=heard)
+        more_cents = at.player.due_cents * (step - 1)
+        is_long = more_cents > _THIRTY_TWO_BITS
+        more = _win(at, more_cents) if is_long else _credit(at, more_cents)
+        title = f"a {'win' if is_long else 'credit'} of {units(more.amount_cents)}"
+        first = at.ask(more, title)
+        _judge_step(at, first, more.amount_cents)
+        if is_long:
+            again = at.ask(more, f"{title}, again")
+            at.check_same_outcome(again, first)
+            _judge_step(at, again, 0)
 
 
 def g04(at: Stage) -> None:
@@ -163,9 +171,20 @@ def _credit(at: Stage, much_cents: int) -> DepositCall:
     """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
     for jackpot in at.jackpots(much_cents):
         return jackpot
-    bet = at.bet()
+    return _win(at, much_cents)
+
+
+def _win(at: Stage, more_cents: int) -> DepositCall:
+    """Place a bet of a tenth of what there is, and return the win that brings so much more than there is now."""
+    bet = at.bet(wager_cents=max(1, at.player.due_cents // _STEP))
     at.accepts(bet.withdraw(), "a withdraw", may_limit=True)
-    return bet.deposit(much_cents + bet.wager_cents)
+    return bet.deposit(more_cents + bet.wager_cents)
+
+
+def _judge_step(at: Stage, heard: Carried, moves: int) -> None:
+    _judge_large(at, heard, moves)
+    if not _is_near(heard.balance_cents, at.player.due_cents):
+        at.check_balances(at.player, after=heard)
 
 
 def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
@@ -174,7 +193,8 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
         raise NotTried(f"the wallet limits amounts: {heard.request.title} was refused with {heard.code}")
     at.check_success(heard)
     at.player.due_cents += moves
-    at.moving = heard, moves
+    if moves:
+        at.moved_before, at.moving = at.moving, (heard, moves)
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
