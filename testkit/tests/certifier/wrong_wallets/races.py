@@ -109,13 +109,13 @@ class _LocksForAStatement(_LooksAtMoneyEarly):
 
 
 @wrong("locks, checks and debits in transactions of their own, as by autocommit", must="D02",
-       may="D01 D05 D06 D08 D09 D10 H05", first="without one transaction around it")  # fmt: skip
+       may="D01 D05 D06 D08 D09 D10 H05", first="are not in one transaction")  # fmt: skip
 class CommitsEachStatement(_LocksForAStatement, _OverwritesRows):
     pass
 
 
 @wrong("commits the debit before the record, whose unique key then refuses a twin", must="D02",
-       may="D01 D05 D06 D08 D09 D10 H05", first="without one transaction around it")  # fmt: skip
+       may="D01 D05 D06 D08 D09 D10 H05", first="are not in one transaction")  # fmt: skip
 class CommitsBeforeTheRecord(_LocksForAStatement):
     def _post(self, call: Call, player_id: str, cents: int, at_millis: int) -> None:
         if call.operation == "withdraw":
