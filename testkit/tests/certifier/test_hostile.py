@@ -499,7 +499,7 @@ def test_pieces_that_are_read_by_themselves(handler: type[Webhooks], weight: Wei
     """It is for the pieces, and neither for the length nor for the characters of the id."""
     verdict = _asked_over_http(ReadsText, handler)
     assert (verdict.weight, verdict.notes[0].cause) == (weight, "")
-    assert "sent in one piece, it is accepted" in verdict.reason
+    assert "one that is sent in one piece is accepted" in verdict.reason
 
 
 class LosesLongIds(PlainWallet):
@@ -522,9 +522,11 @@ def test_a_bet_that_is_not_found_again() -> None:
 @pytest.mark.parametrize(
     ("wrong", "cause", "told"),
     [
-        pytest.param(AcceptsShortBodies, KnownCause.SHORT_BODIES, "; so is any body of more than", id="bodies"),
-        pytest.param(ShortIds, KnownCause.NARROW, "in one piece, with its id of", id="ids"),
-        pytest.param(NoEmoji, KnownCause.ODD_IDS, "in one piece, with its id of", id="letters"),
+        pytest.param(
+            AcceptsShortBodies, KnownCause.SHORT_BODIES, "bytes is accepted, and none that is longer", id="bodies"
+        ),
+        pytest.param(ShortIds, KnownCause.NARROW, "a withdraw that has", id="ids"),
+        pytest.param(NoEmoji, KnownCause.ODD_IDS, "characters in its id: refused", id="letters"),
     ],
 )
 def test_what_is_refused_in_pieces_and_whole(wrong: type[PlainWallet], cause: str, told: str) -> None:

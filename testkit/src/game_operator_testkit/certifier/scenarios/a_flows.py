@@ -13,7 +13,7 @@ from game_operator_testkit.certifier.engine.calls import Player, moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import answers, batch, lacking, longest_read, of_bytes
+from game_operator_testkit.certifier.scenarios.bodies import answers, batch, check_length_is_read, lacking
 from game_operator_testkit.certifier.scenarios.tolerated import better_meant
 from game_operator_testkit.provider.delivery import Carried
 
@@ -273,12 +273,7 @@ def _claim_all_of_a_grant(at: Stage) -> None:
     claim = at.claim(len(free), "FREE_BET_CLAIM", free_bets=free)
     heard = at.ask(claim, f"a claim of the {MAX_COUNT} free bets of one grant")
     if not heard.succeeded:
-        length = len(heard.request.body)
-        told = f"refused with {heard.code} instead of SUCCESS; its body has {length:,} bytes"
-        if at.send(of_bytes(at, length)).succeeded:
-            raise Found(f"{told}. A balance check of as many is accepted", heard)
-        told += f". A balance check of {longest_read(at, length):,} bytes is accepted, and none that is longer"
-        raise Found(told, heard, cause=KnownCause.SHORT_BODIES)
+        check_length_is_read(at, heard)
     at.check_moved(heard, at.player, claim.amount_cents)
 
 

@@ -89,16 +89,22 @@ def of_bytes(at: Stage, length: int) -> Request:
     return replace(at.request(check, f"a balance check of {length:,} bytes"), body=encode_json(padded))
 
 
-def longest_read(at: Stage, length: int) -> int:
-    """Return the bytes of the longest balance check that is accepted, where one of *length* bytes is refused."""
-    fits, refused = _SHORT_BYTES, length
-    while refused - fits > 1:
-        middle = (fits + refused) // 2
+def check_length_is_read(at: Stage, refused: Carried) -> None:
+    """End the scenario if a call was *refused* for its length, as a balance check of as many bytes is."""
+    length = len(refused.request.body)
+    if at.send(of_bytes(at, length)).succeeded:
+        return
+    fits, too_long = _SHORT_BYTES, length
+    while too_long - fits > 1:
+        middle = (fits + too_long) // 2
         if at.send(of_bytes(at, middle)).succeeded:
             fits = middle
         else:
-            refused = middle
-    return fits
+            too_long = middle
+    told = f"refused with {refused.code} instead of SUCCESS; its body has {length:,} bytes. "
+    told += f"A balance check of {fits:,} bytes is accepted, and none that is longer"
+    weight = Weight.CONTRACT_BROKEN if refused.request.path == "/withdraw" else None
+    raise Found(told, refused, weight=weight, cause=KnownCause.SHORT_BODIES)
 
 
 def deep(at: Stage, levels: int) -> Request:
