@@ -5,9 +5,10 @@ from hashlib import sha256
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, MovingCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import fold_code
+from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
@@ -102,56 +103,45 @@ def _two_bets(at: Stage, one: str, another: str, what: str, weight: Weight | Non
 
 
 def _check_width(at: Stage) -> None:
-    """Hold that ids of up to 256 characters are kept whole."""
+    """Hold that ids of up to 256 characters are kept whole, the shorter ones first."""
     start, fits = f"{at.fresh('bet')}-", 0
-    for width in (_WIDTHS[2], LONGEST_ID):
+    for width in _WIDTHS:
         bet = at.bet(bet_id=start.ljust(width - 1, "x") + "a")
-        heard = at.send(at.request(bet.withdraw(), f"a withdraw whose id has {width} characters"))
-        at.check_unlimited(heard, asked=True)
-        if heard.reply is None and at.send(heard.request).reply is not None:
-            at.check_reply(heard)  # Its length is not the reason.
-        if not heard.succeeded:
-            raise _taken_for_another(heard) if fits and heard.code in _KNOWN_CODES else _too_narrow(at, heard, width)
-        at.check_moved(heard, at.player, -bet.wager_cents)
         for call in (bet.withdraw(), bet.deposit(bet.wager_cents)):
-            again = at.send(at.request(call, f"a {call.operation} whose id has {width} characters, after its withdraw"))
-            if not again.succeeded:
-                raise _too_narrow(at, again, width)
-            at.check_moved(again, at.player, 0 if call.operation == "withdraw" else bet.wager_cents)
+            _is_kept(at, call, f"whose id has {width} characters", width, fits)
         fits = width
         cut = f", as if ids were cut before their end, at {fits} characters or fewer"
         at.suspects = {at.unit_cents: (KnownCause.NARROW, cut)}
-    other = at.bet(bet_id=start.ljust(LONGEST_ID - 1, "x") + "b")
-    heard = at.ask(other.withdraw(), f"a withdraw whose id differs in the last of {LONGEST_ID} characters")
-    if not heard.succeeded:
-        raise _taken_for_another(heard)
-    at.check_moved(heard, at.player, -other.wager_cents)
+    bet = at.bet(bet_id=start.ljust(LONGEST_ID - 1, "x") + "b")
+    how = f"whose id differs in the last of {LONGEST_ID} characters"
+    _is_kept(at, bet.withdraw(), how, LONGEST_ID, fits)
+    _is_kept(at, bet.withdraw(), f"{how}, again", LONGEST_ID, fits, moves=0)
     at.suspects = {}
-    at.accepts(other.deposit(other.wager_cents), "its deposit")
+    _is_kept(at, bet.deposit(bet.wager_cents), how, LONGEST_ID, fits)
 
 
-def _taken_for_another(heard: Carried) -> Found:
-    told = f"refused with {heard.code}, as if it were the bet before, whose id begins alike: ids seem to be cut"
-    return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NARROW)
+def _is_kept(at: Stage, call: MovingCall, how: str, width: int, fits: int, *, moves: int | None = None) -> None:
+    heard = at.send(at.request(call, f"a {call.operation} {how}"))
+    at.check_unlimited(heard, asked=True)
+    if not heard.succeeded:
+        raise _too_narrow(at, heard, width, fits)
+    at.check_moved(heard, at.player, moved_by(call) if moves is None else moves)
 
 
-def _too_narrow(at: Stage, heard: Carried, width: int) -> Found:
-    """Return what is wrong where an id of *width* characters does not fit, with the longest one that does."""
-    moved_cents = at.balance_of(at.player) - at.player.due_cents
-    if heard.code == Code.SYSTEM_ERROR and moved_cents:
-        told = f"refused with {heard.code}, and the balance moved by {moved_cents / 100:+.2f}"
-        return Found(told, heard, weight=Weight.MONEY_DOUBLED, cause=KnownCause.HALF_DONE)
-    fits = 0
-    for shorter in (each for each in _WIDTHS if each < width):
-        bet = at.bet(bet_id=f"{at.fresh('b')}-".ljust(shorter, "x"), tx_id=at.fresh("tx"))
-        if len(bet.bet_id) == shorter and at.send(at.request(bet.withdraw(), f"one of {shorter} characters")).succeeded:
-            at.send(at.request(bet.rollback(), "its rollback"))
-            fits = shorter
-    short_tx = at.bet(bet_id=f"{at.fresh('b')}-".ljust(width, "x"), tx_id=at.fresh("tx"))
+def _too_narrow(at: Stage, heard: Carried, width: int, fits: int) -> Found:
+    """Return what is wrong where an id of *width* characters does not fit, and one of *fits* does."""
+    if heard.reply is None and at.send(heard.request).reply is not None:
+        at.check_reply(heard)  # Its length is not the reason.
+    if at.cause_of_refusal(heard) == KnownCause.HALF_DONE:
+        at.check_success(heard)
+    if fits and heard.code in _KNOWN_CODES:
+        told = f"refused with {heard.code}, as if it were a bet before, whose id begins alike: ids seem to be cut"
+        return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NARROW)
     what = "the bet's id"
+    short_tx = at.bet(bet_id=f"{at.fresh('b')}-".ljust(width, "x"), tx_id=at.fresh("tx"))
     if at.send(at.request(short_tx.withdraw(), f"one of {width} characters, with a short tx_id")).succeeded:
         at.send(at.request(short_tx.rollback(), "its rollback"))
-        what = f"the tx_id of {len(heard.request.body and at.bet(bet_id='x' * width).withdraw().tx_id)} characters"
+        what = f"the tx_id of {len(at.bet(bet_id='x' * width).withdraw().tx_id)} characters"
     answer = heard.code or (f"HTTP {heard.status}" if heard.status else heard.problem)
     longest = f"; one of {fits} characters is accepted" if fits else ""
     told = f"answered {answer}, because of {what}{longest}"
