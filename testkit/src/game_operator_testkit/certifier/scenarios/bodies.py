@@ -45,11 +45,11 @@ _MARK: Final = "<raw>"
 LACKS: Final[Mapping[str, object]] = {"missing": MISSING, "null": None, "empty": "", "blank": "   "}
 
 
-def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
-    """Return *call* with a field that is not there, in one of the ways of ``LACKS``."""
+def lacking(at: Stage, call: WebhookCall, canonical: str, how: str = "missing", *, title: str = "") -> Request:
+    """Return *call* with a field that is not there, in one of the ways of ``LACKS``; as it is if it has no such one."""
     name = at.writer.name(canonical, call.operation)
-    request = at.request(call, f"a {call.operation} whose {name} is {how}")
-    return replace(request, body=encode_json(with_field(at.writer.body(call), name, LACKS[how])))
+    request = at.request(call, title or f"a {call.operation} whose {name} is {how}")
+    return replace(request, body=encode_json(with_field(at.writer.body(call), name, LACKS[how]))) if name else request
 
 
 def null_before(at: Stage, call: WebhookCall, canonical: str) -> Request | None:
