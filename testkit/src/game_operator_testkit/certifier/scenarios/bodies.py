@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from game_operator.errors import MalformedCallError
-from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -117,6 +117,12 @@ def deep(at: Stage, levels: int) -> Request:
 
 def _spliced(body: Body, raw: str) -> bytes:
     return encode_json(body).replace(encode_json(_MARK), raw.encode())
+
+
+def free_bets(at: Stage, count: int, won_cents: int, *, width: int = 0) -> tuple[FreeBet, ...]:
+    """Return free bets that won *won_cents* each, with ids of at least *width* characters."""
+    ids = [(at.fresh("free").ljust(width, "x"), at.fresh("round").ljust(width, "x")) for _ in range(count)]
+    return tuple(FreeBet(id=one, round_id=other, wager_cents=won_cents, won_cents=won_cents) for one, other in ids)
 
 
 _NOT_SERVED: Final = frozenset({404, 405})

@@ -6,11 +6,19 @@ from itertools import product
 from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, WebhookCall
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from game_operator_testkit.certifier.scenarios.bodies import LACKS, lacking, null_before, of_amount, twice, with_raw
+from game_operator_testkit.certifier.scenarios.bodies import (
+    LACKS,
+    free_bets,
+    lacking,
+    null_before,
+    of_amount,
+    twice,
+    with_raw,
+)
 from game_operator_testkit.certifier.scenarios.tolerated import (
     better_meant,
     better_refused,
@@ -240,8 +248,7 @@ def _amounts_beside_others(at: Stage) -> None:
 
 def _free_bets_that_won_more(at: Stage) -> None:
     cents = at.unit_cents
-    free = FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents)
-    claim = at.claim(cents, "FREE_BET_CLAIM", free_bets=(free,))
+    claim = at.claim(cents, "FREE_BET_CLAIM", free_bets=free_bets(at, 1, 2 * cents))
     more = ", which is what the free bets won in place of the amount"
     both = ", which is what the free bets won, on top of the amount"
     at.suspects = {cents: (KnownCause.OTHER_FIELD, more), 2 * cents: (KnownCause.OTHER_FIELD, both)}
