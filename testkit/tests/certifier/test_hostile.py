@@ -271,7 +271,6 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(ReadsUtf16, "F01", ADVICE, "UTF-16: accepted; no money moved wrongly", id="UTF-16"),
         pytest.param(CallsTheUnreadableAFailure, "F01", ADVICE, "may send it again for hours", id="a failure"),
         pytest.param(NullIsAbsent, "F02", ADVICE, "whose tx_id is null: accepted", id="null is absent"),
-        pytest.param(SkipsNull, "F02", ADVICE, "whose amount is null, and whose wager is not: accepted", id="wager"),
         pytest.param(SkipsNull, "F02", ADVICE, "a deposit whose amount is null: accepted", id="won"),
         pytest.param(GoesByTheWithdrawOfARollback, "F02", ADVICE, "a rollback whose action_id is", id="no bet_id"),
         pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),

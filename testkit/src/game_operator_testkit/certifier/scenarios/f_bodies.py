@@ -1,4 +1,4 @@
-"""Group F, hostile input: bodies that no service should send, signed all the same (spec §4.1, assumed)."""
+"""Group F, hostile input: signed bodies that no service should send, and odd HTTP (spec §4.1, assumed)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -7,25 +7,25 @@ from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, WebhookCall
+from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
-from game_operator_testkit.certifier.report.verdicts import KnownCause
+from game_operator_testkit.certifier.engine.steps import Found
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import (
     LACKS,
+    Better,
+    check_length_is_read,
+    deep,
+    end_tolerated,
     free_bets,
     lacking,
-    null_before,
-    of_amount,
-    twice,
+    of_bytes,
+    tolerated,
     with_raw,
 )
-from game_operator_testkit.certifier.scenarios.tolerated import (
-    better_meant,
-    better_refused,
-    end_better_refused,
-    refused_or_meant,
-)
-from game_operator_testkit.provider.requests import BetCalls
+from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
 #: What may become of a genuine body, and cannot be meant.
 _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -53,6 +53,31 @@ _ODD_NAMES: Final = (("game", "7"), ("game", "{}"), ("instance_id", "7"))
 _NOT_NEEDED: Final = ("game", "round_id")
 #: But by its round a rollback differs from its withdraw.
 _IS_NEEDED: Final = ("rollback", "round_id")
+_MANY_LEVELS: Final = 1_000
+#: What an odd request should be answered with: accepted, refused, or either.
+_EXPECTED: Final = {
+    True: "SUCCESS",
+    False: "a refusal, such as HTTP 405",
+    None: "SUCCESS or a refusal, of any status below 500",
+}
+#: How a balance check is sent, whether it is accepted, and what it means if it is not. Any: fields of a request.
+_ODD: Final[Sequence[tuple[str, Mapping[str, Any], bool | None, str]]] = (
+    ("by GET", {"method": "GET"}, False, ""),
+    ("by PUT", {"method": "PUT"}, False, ""),
+    ("with text/plain", {"headers": (("Content-Type", "text/plain"),)}, None, ""),
+    ("with Content-Encoding: gzip", {"headers": (("Content-Encoding", "gzip"),)}, None, ""),
+    (
+        "with a charset",
+        {"headers": (("Content-Type", "application/json; charset=utf-8"),)},
+        True,
+        KnownCause.CHARSET,
+    ),
+    ("in chunks", {"manner": Manner.CHUNKED}, True, KnownCause.CHUNKS),
+    ("in small pieces", {"manner": Manner.SLOW}, True, KnownCause.PIECES),
+)
+_EMOJI: Final = "\U0001f3b0"
+_MANY_EMOJI: Final = 120
+_WHOLE: Final = "one that is sent in one piece is accepted"
 
 
 def f01(at: Stage) -> None:
@@ -64,7 +89,7 @@ def f01(at: Stage) -> None:
     at.refuses(invalid, "", Code.INVALID_REQUEST, cause=KnownCause.NO_UTF8)
     for what, changed in _UNUSUAL.items():
         request = at.request(at.bet().withdraw(), f"a body that is {what}")
-        better_refused(at, replace(request, body=changed(request.body)), moves=-at.unit_cents)
+        tolerated(at, replace(request, body=changed(request.body)), moves=-at.unit_cents, better="refused")
 
 
 def f02(at: Stage) -> None:
@@ -75,21 +100,16 @@ def f02(at: Stage) -> None:
     at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
-            better_refused(at, lacking(at, at.bet().withdraw(), canonical, how), moves=-at.unit_cents)
+            tolerated(at, lacking(at, at.bet().withdraw(), canonical, how), moves=-at.unit_cents, better="refused")
     ends = [(BetCalls.rollback, "bet_id"), (BetCalls.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
-        end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
+        end_tolerated(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
     if not at.observed.is_slow:
-        _null_is_present(at)
-
-
-def _null_is_present(at: Stage) -> None:
-    """An amount that is null should be refused, although another field says one."""
-    if request := null_before(at, at.bet().withdraw(), "amount_cents"):
-        better_refused(at, request, moves=-at.unit_cents)
-    bet = at.bet()
-    end_better_refused(at, bet, lacking(at, bet.deposit(bet.wager_cents), "amount_cents", "null"), bet.wager_cents)
+        # An amount that is null, although another field says one.
+        bet = at.bet()
+        null = lacking(at, bet.deposit(bet.wager_cents), "amount_cents", "null")
+        end_tolerated(at, bet, null, bet.wager_cents)
 
 
 def _calls_and_what_they_lack(at: Stage, bet: BetCalls) -> Iterator[tuple[WebhookCall, str, str]]:
@@ -109,10 +129,10 @@ def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
     _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        by = better_meant if "." in raw else better_refused
-        by(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        better: Better = "accepted" if "." in raw else "refused"
+        tolerated(at, with_raw(at, at.bet().withdraw(), "amount_cents", raw), moves=-cents, better=better)
         another = at.bet()
-        end_better_refused(at, another, of_amount(at, _bare(another), raw), cents, by=by)
+        end_tolerated(at, another, with_raw(at, _bare(another), "amount_cents", raw), cents, better=better)
 
 
 def f04(at: Stage) -> None:
@@ -130,7 +150,7 @@ def _amounts_refused(at: Stage, amounts: Sequence[str]) -> None:
     """Hold that withdraws and deposits of these amounts, as JSON, are refused; the honest deposit is still paid."""
     bet = at.placed()
     calls = [(call, raw) for raw in amounts for call in (at.bet().withdraw(), _bare(bet))]
-    at.refuses_all([of_amount(at, call, raw) for call, raw in calls], Code.INVALID_REQUEST)
+    at.refuses_all([with_raw(at, call, "amount_cents", raw) for call, raw in calls], Code.INVALID_REQUEST)
     at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
 
 
@@ -149,10 +169,15 @@ def f05(at: Stage) -> None:
 
 def f06(at: Stage) -> None:
     """A balance check of two players and a withdraw of two amounts should be refused."""
-    check = twice(at, BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id)
-    withdraw = twice(at, at.bet().withdraw(), "amount_cents", at.unit_cents, 1)
-    for request in (check, withdraw):
-        heard = at.ask(request)
+    calls: list[tuple[WebhookCall, str, str | int, str | int]] = [
+        (BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id),
+        (at.bet().withdraw(), "amount_cents", at.unit_cents, 1),
+    ]
+    for call, canonical, *values in calls:
+        name = at.writer.name(canonical, call.operation)
+        one, another, last_step = (encode_json(each).decode() for each in (*values, name.rpartition(".")[2]))
+        title = f"a {call.operation} with two values of {name}"
+        heard = at.ask(with_raw(at, call, canonical, f"{one},{last_step}:{another}", title))
         if heard.succeeded:
             at.advise("accepted, and parsers differ in which of the two counts", heard)
         else:
@@ -180,32 +205,31 @@ def _odd_fields_that_do_not_count(at: Stage) -> None:
         (settled, settled.deposit(settled.wager_cents), "wager_cents", f'{{"cents":{settled.wager_cents}}}'),
     ]
     for bet, call, canonical, raw in odd:
-        if name := at.writer.name(canonical, call.operation):
+        if at.writer.name(canonical, call.operation):
             at.placed(bet)
-            title = f"a {call.operation} whose {name} is {raw}"
-            at.accepts(with_raw(at, call, canonical, raw, title), moves=bet.wager_cents)
+            at.accepts(with_raw(at, call, canonical, raw), moves=bet.wager_cents)
 
 
 def _odd_rounds(at: Stage) -> None:
+    if not at.writer.name("round_id", "rollback"):
+        return
     for raw in ("null", '""', f'"{"r" * (LONGEST_ID + 1)}"'):
-        if not at.writer.name("round_id", "rollback"):
-            break
         bet = at.placed()
         told = raw if len(raw) < LONGEST_ID else f"{LONGEST_ID + 1} characters long"
         request = with_raw(at, bet.rollback(), "round_id", raw, f"a rollback whose round_id is {told}")
         at.accepts(request, moves=bet.wager_cents)
     bet = at.placed()
-    numbered = with_raw(at, bet.rollback(), "round_id", "7", "a rollback whose round_id is 7")
-    if not refused_or_meant(at, numbered, moves=bet.wager_cents).succeeded:
+    numbered = with_raw(at, bet.rollback(), "round_id", "7")
+    if not tolerated(at, numbered, moves=bet.wager_cents, better="either").succeeded:
         at.accepts(bet.rollback(), "its rollback")
 
 
 def _odd_names(at: Stage) -> None:
     for canonical, raw in _ODD_NAMES[: at.observed.times(len(_ODD_NAMES), 1)]:
-        if name := at.writer.name(canonical, "withdraw"):
+        if at.writer.name(canonical, "withdraw"):
             bet = at.bet()
-            request = with_raw(at, bet.withdraw(), canonical, raw, f"a withdraw whose {name} is {raw}")
-            if refused_or_meant(at, request, moves=-bet.wager_cents).succeeded:
+            request = with_raw(at, bet.withdraw(), canonical, raw)
+            if tolerated(at, request, moves=-bet.wager_cents, better="either").succeeded:
                 at.accepts(bet.rollback(), "its rollback")
             # What goes wrong after the answer shows in the next call.
             at.check_balances(at.player)
@@ -216,21 +240,20 @@ def _absent_fields(at: Stage) -> None:
     for canonical in _NOT_NEEDED:
         settled, cancelled = at.bet(), at.placed()
         for call in (settled.withdraw(), settled.deposit(settled.wager_cents), cancelled.rollback()):
-            name, usual = at.writer.name(canonical, call.operation), f"the {call.operation} as it must be"
+            name, what = at.writer.name(canonical, call.operation), f"a {call.operation}"
+            usual = f"the {call.operation} as it must be"
             if not name or not getattr(call, canonical, None) or (call.operation, canonical) == _IS_NEEDED:
                 at.accepts(call, usual)
                 continue
             # Any: a field of the call.
             values: tuple[Any, ...] = (None, at.fresh(canonical))
             absent, other = (replace(call, **{canonical: value}) for value in values)
-            heard = refused_or_meant(
-                at, at.request(absent, f"a {call.operation} without its {name}"), moves=moved_by(call)
-            )
+            without, moves = at.request(absent, f"{what} without its {name}"), moved_by(call)
+            heard = tolerated(at, without, moves=moves, better="either")
             if heard.succeeded:
                 continue
-            if refused_or_meant(
-                at, at.request(other, f"a {call.operation} of another {name}"), moves=moved_by(call)
-            ).succeeded:
+            another = at.request(other, f"{what} of another {name}")
+            if tolerated(at, another, moves=moves, better="either").succeeded:
                 at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
             else:
                 at.accepts(call, usual)
@@ -258,3 +281,78 @@ def _free_bets_that_won_more(at: Stage) -> None:
 def _bare(bet: BetCalls) -> DepositCall:
     """Return the deposit that pays the wager, and says its amount once."""
     return replace(bet.deposit(bet.wager_cents), wager_cents=None, won_cents=None)
+
+
+def f09(at: Stage) -> None:
+    """The longest body that the profile has is accepted, one byte more is not; a thousand levels take no time."""
+    most = at.profile.max_body_bytes
+    longest = at.send(of_bytes(at, most))
+    if not longest.succeeded:
+        at.advise(f"{_said(longest)}, and SUCCESS is assumed", longest)
+    longer = at.send(of_bytes(at, most + 1))
+    nested = at.ask(deep(at, _MANY_LEVELS))
+    for heard, due in ((longer, Code.SYSTEM_ERROR), (nested, Code.INVALID_REQUEST)):
+        if heard.succeeded:
+            at.advise("accepted; the wallet seems to have no size limit", heard)
+        elif heard.status >= 400:
+            at.advise(f"{_said(heard)}; {due} with HTTP 200 is assumed", heard)
+    if nested.elapsed_ms > 1_000:
+        at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
+
+
+def f10(at: Stage) -> None:
+    """Other methods, types and manners are answered in some way; a caller that falls silent does no harm to others."""
+    check = at.balance_request("a balance check")
+    for how, changes, accepted, cause in _ODD:
+        request = replace(check, title=f"a balance check {how}", **changes)
+        heard = at.send(request)
+        told = f"{_said(heard)}; expected was {_EXPECTED[accepted]}"
+        if cause == KnownCause.PIECES and not heard.succeeded:
+            raise Found(told, heard, weight=Weight.MONEY_LOST, cause=cause)
+        if accepted is not None and heard.succeeded is not accepted:
+            at.note(told, Weight.ADVICE, cause, heard)
+        elif not heard.status or heard.status >= 500:
+            at.advise(told, heard)
+        if request.method != "POST":
+            _leaves_nothing(at, replace(request, title=f"{request.title}, and after it by POST, on its connection"))
+    # Of two lengths, in case the pieces of one end between two characters.
+    for more in ("", "-"):
+        for manner in (Manner.WHOLE, Manner.SLOW):
+            _placed_and_refunded(at, f"{at.fresh('bet')}-{more}{_EMOJI * _MANY_EMOJI}", manner)
+    check = replace(check, title="a balance check meanwhile")
+    half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
+    silent, other = at.together([half, check])
+    for heard, accepted in ((silent, False), (other, True)):
+        if heard.succeeded is not accepted:
+            at.advise(_said(heard), heard)
+
+
+def _leaves_nothing(at: Stage, request: Request) -> None:
+    """Hold that a call by another method leaves nothing on its connection that spoils the next one."""
+    heard = at.send(replace(request, manner=Manner.FOLLOWED))
+    if heard.answer is not None and heard.answer.reused and not heard.succeeded:
+        told = f"{_said(heard)}; on a new connection it is accepted"
+        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LEFT_OVER)
+
+
+def _placed_and_refunded(at: Stage, bet_id: str, manner: Manner) -> None:
+    """Hold that a bet is placed and refunded: one in pieces, which end within a character, like the one before."""
+    bet = at.bet(bet_id=bet_id)
+    in_pieces = manner is Manner.SLOW
+    how = "comes in pieces, which end within a character" if in_pieces else f"has {len(bet_id)} characters in its id"
+    heard = at.ask(replace(at.request(bet.withdraw(), f"a withdraw that {how}"), manner=manner))
+    if in_pieces and not heard.succeeded:
+        raise Found(f"refused with {heard.code} instead of SUCCESS; {_WHOLE}", heard, weight=Weight.CONTRACT_BROKEN)
+    if not heard.succeeded:
+        check_length_is_read(at, heard)
+    at.check_moved(heard, at.player, -bet.wager_cents)
+    heard = at.ask(bet.rollback(), f"the rollback of a bet whose withdraw {how}")
+    if heard.code == Code.BET_NOT_FOUND:
+        told = f"refused with {heard.code} instead of SUCCESS"
+        raise Found(f"{told}; {_WHOLE}" if in_pieces else told, heard, cause="" if in_pieces else KnownCause.NARROW)
+    at.check_moved(heard, at.player, bet.wager_cents)
+
+
+def _said(heard: Carried) -> str:
+    told = heard.problem if heard.reply is None else heard.code or "SUCCESS"
+    return f"HTTP {heard.status}, {told}" if heard.status else told

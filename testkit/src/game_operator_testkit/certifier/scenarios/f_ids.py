@@ -12,8 +12,7 @@ from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import with_raw
-from game_operator_testkit.certifier.scenarios.tolerated import better_refused
+from game_operator_testkit.certifier.scenarios.bodies import tolerated, with_raw
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls
 
@@ -71,7 +70,7 @@ def f07(at: Stage) -> None:
     for length in (LONGEST_ID + 1, 10_000):
         bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
         request = with_raw(at, at.bet().withdraw(), "bet_id", encode_json(bet_id).decode(), title)
-        better_refused(at, request, moves=-at.unit_cents)
+        tolerated(at, request, moves=-at.unit_cents, better="refused")
 
 
 def _all_are_two(at: Stage, pairs: Mapping[str, tuple[str, str]], weight: Weight | None = None) -> None:
@@ -157,7 +156,7 @@ def f08(at: Stage) -> None:
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
-        better_refused(at, request, moves=-bet.wager_cents)
+        tolerated(at, request, moves=-bet.wager_cents, better="refused")
 
 
 def _round_trip(at: Stage, bet: BetCalls, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> None:
