@@ -16,8 +16,6 @@ _STRANGERS: Final = (None, "stranger", "retired")
 _UNAUTHENTICATED: Final = (200, 401)
 #: HTTP statuses by which a framework says that nobody serves a path, or not with this method.
 _NO_SUCH_ROUTE: Final = frozenset({404, 405})
-#: And those of a request that it cannot read.
-_MALFORMED: Final = frozenset({400, 405, 411, 501, 505})
 #: Before a wallet that accepts no connection is asked again: it may be starting.
 _PAUSES_SECONDS: Final = (0.1, 0.4, 1.0, 1.5)
 
@@ -45,7 +43,6 @@ class Replies(Calls):
             told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {told}"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
         if heard.status != status:
-            self._check_whole(heard)
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
@@ -54,16 +51,6 @@ class Replies(Calls):
             self.note(
                 told, weight, KnownCause.UNAUTHENTICATED if is_other else f"{KnownCause.STATUS} {heard.status}", heard
             )
-
-    def _check_whole(self, heard: Carried) -> None:
-        """Hold that a genuine call is not taken for a malformed request because of what came before it."""
-        request = heard.request
-        if heard.status not in _MALFORMED or request.body not in self._calls or request.method != "POST":
-            return
-        again = self._sent_once(request)
-        if again.status != heard.status and again.reply is not None:
-            told = f"answered HTTP {heard.status}, and HTTP {again.status} when it was sent again"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LEFT_OVER)
 
     def _is_a_frameworks(self, heard: Carried) -> bool:
         """Return whether *heard* refuses a body that a scenario wrote, probably before the wallet; nothing moved."""

@@ -163,7 +163,8 @@ def c13(at: Stage) -> None:
     """It is refused again."""
     request = at.request(at.bet().withdraw(), "a withdraw of a blocked player")
     (heard,) = at.during("block", "unblock", [request], at.player.id)
-    _is_refused(at, heard, Code.PLAYER_BLOCKED)
+    at.check_reply(heard)
+    at.check_refused(heard, Code.PLAYER_BLOCKED)
     at.again(request, heard, "the same withdraw, after the player is unblocked")
 
 
@@ -172,9 +173,7 @@ def c14(at: Stage) -> None:
     newcomer = Player(at.fresh("newcomer"), _NEWCOMER_CENTS, _NEWCOMER_CENTS)
     bet = at.bet(newcomer)
     heard = at.ask(bet.rollback(), "a rollback of an unknown player")
-    if heard.succeeded:
-        at.advise("returned SUCCESS; PLAYER_NOT_FOUND is assumed", heard)
-    else:
+    if not heard.succeeded:
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
     at.act("open_account", newcomer.id, newcomer.opening_cents)
     at.refuses(bet.withdraw(), "the withdraw that arrives after the account is opened", Code.BET_ROLLED_BACK)
@@ -205,19 +204,9 @@ def gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Carried
 def _refused_to_both(at: Stage, call: RollbackCall | DepositCall, title: str) -> None:
     """Hold that a call by the wrong player is refused, and moves neither player's money."""
     heard = at.ask(call, title)
-    if heard.succeeded:
-        # First, because it says which player was paid.
-        at.check_balances(at.other, at.player, after=heard)
-    _is_refused(at, heard, Code.BET_NOT_FOUND)
-    at.check_balances(at.player, after=heard)
-
-
-def _is_refused(at: Stage, heard: Carried, code: str) -> None:
-    """Hold that an answer is a refusal; if it is not, that nothing moved is looked at first."""
-    at.check_reply(heard)
-    if heard.succeeded:
-        at.check_balances(after=heard)
-    at.check_refused(heard, code)
+    # First, because it says which player was paid.
+    at.check_balances(at.other, at.player, after=heard)
+    at.check_refused(heard, Code.BET_NOT_FOUND)
 
 
 def _due_after(bet: BetCalls, succeeded: Mapping[str, Carried]) -> int:

@@ -23,8 +23,6 @@ _ZONES_MILLIS: Final = 900_000
 _BROKEN_BETS: Final = 8
 #: Every so many calls are sent whole, and their answers read.
 _WHOLE: Final = 3
-#: A timestamp that stays the same for so long does not tell the time; a busy wallet's run ahead of the clock.
-_STANDS_STILL_MILLIS: Final = 100
 
 
 def h01(at: Stage) -> None:
@@ -86,11 +84,6 @@ def h04(at: Stage) -> None:
             told += ", as if local time were taken for UTC"
             raise Found(told, heard[-1], weight=Weight.CONTRACT_BROKEN)
         at.advise(told, heard[-1])
-    at.pause(_STANDS_STILL_MILLIS / 1_000)
-    later = at.accepts(check, "a player-balance a moment later")
-    if time_of(later) == time_of(heard[-1]) < later.began_millis - _STANDS_STILL_MILLIS / 2:
-        told = f"{_STANDS_STILL_MILLIS} ms after another, it has the same timestamp, which is not that of now"
-        at.advise(told, later)
 
 
 def h05(at: Stage) -> None:
