@@ -47,8 +47,6 @@ _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", 
 #: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
 _UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
-#: What nobody needs to read, as JSON that is no text.
-_ODD_NAMES: Final = (("game", "7"), ("game", "{}"), ("instance_id", "7"))
 #: What may be absent (docs/decisions/0010).
 _NOT_NEEDED: Final = ("game", "round_id")
 #: But by its round a rollback differs from its withdraw.
@@ -189,7 +187,6 @@ def f11(at: Stage) -> None:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     _odd_fields_that_do_not_count(at)
     _odd_rounds(at)
-    _odd_names(at)
     if not at.observed.is_slow:
         _absent_fields(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
@@ -222,17 +219,6 @@ def _odd_rounds(at: Stage) -> None:
     numbered = with_raw(at, bet.rollback(), "round_id", "7")
     if not tolerated(at, numbered, moves=bet.wager_cents, better="either").succeeded:
         at.accepts(bet.rollback(), "its rollback")
-
-
-def _odd_names(at: Stage) -> None:
-    for canonical, raw in _ODD_NAMES[: at.observed.times(len(_ODD_NAMES), 1)]:
-        if at.writer.name(canonical, "withdraw"):
-            bet = at.bet()
-            request = with_raw(at, bet.withdraw(), canonical, raw)
-            if tolerated(at, request, moves=-bet.wager_cents, better="either").succeeded:
-                at.accepts(bet.rollback(), "its rollback")
-            # What goes wrong after the answer shows in the next call.
-            at.check_balances(at.player)
 
 
 def _absent_fields(at: Stage) -> None:
