@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import MovingCall, WebhookCall
+from game_operator.models.webhooks import MovingCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
@@ -228,8 +228,7 @@ def b12(at: Stage) -> None:
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
     foreign = bet.withdraw(player_id=at.other.id, tx_id=_other_tx_id(at, "withdraw"))
-    title = "a withdraw of the same bet by another player, with another tx_id"
-    at.refuses(foreign, title, code, success_is_advice=True)
+    at.refuses(foreign, "the same by another player, with another tx_id", code, success_is_advice=True)
     at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     title = "a withdraw of a settled bet with another tx_id"
@@ -343,33 +342,27 @@ def b16(at: Stage) -> None:
     at.accepts(deposit, moves=2 * bet.wager_cents)
     again = replace(jackpot, title="the same jackpot again")
     at.again(again, first, "", cause=KnownCause.REPEAT_REFUSED)
-    if at.writer.name("tx_id", "deposit") and not at.observed.is_slow:
-        _claim_on_ended_bets(at, bet)
-
-
-def _claim_on_ended_bets(at: Stage, settled: BetCalls) -> None:
+    if not at.writer.name("tx_id", "deposit") or at.observed.is_slow:
+        return
     cancelled = at.placed()
     at.accepts(cancelled.rollback(), "its rollback")
-    for bet, what in ((settled, "a settled bet"), (cancelled, "a cancelled bet")):
-        claim = at.claim(at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
+    for ended, what in ((bet, "a settled bet"), (cancelled, "a cancelled bet")):
+        claim = at.claim(at.unit_cents, "JACKPOT", bet_id=ended.bet_id, tx_id=at.fresh("jackpot"))
         at.accepts(claim, f"a jackpot that names {what}, with its own tx_id")
 
 
 def b17(at: Stage) -> None:
     """Two bets are two, although their ids, joined to one text, are the same."""
     _other_tx_id(at, "withdraw")
-    begins: list[tuple[WebhookCall, str]] = []
-    ends: list[tuple[WebhookCall, str]] = []
+    bets: list[tuple[BetCalls, str]] = []
     for mark in _BETWEEN:
         start, end = at.fresh("bet"), at.fresh("tx")
         one = at.bet(bet_id=f"{start}{mark}a", tx_id=f"b{mark}{end}")
         another = at.bet(bet_id=start, tx_id=f"a{mark}b{mark}{end}")
         joined = f"whose ids are {one.bet_id!r} and {one.tx_id!r}, then {another.bet_id!r} and {another.tx_id!r}"
-        for bet, which in ((one, "first"), (another, "second")):
-            begins.append((bet.withdraw(), f"a withdraw of the {which} of two bets {joined}"))
-            ends.append((bet.rollback(), f"the rollback of the {which} of two bets {joined}"))
-    at.accepts_all(begins)
-    at.accepts_all(ends)
+        bets += [(one, f"the first of two bets {joined}"), (another, f"the second of two bets {joined}")]
+    at.accepts_all([(bet.withdraw(), f"a withdraw of {told}") for bet, told in bets])
+    at.accepts_all([(bet.rollback(), f"the rollback of {told}") for bet, told in bets])
 
 
 def _other_tx_id(at: Stage, operation: str) -> str:

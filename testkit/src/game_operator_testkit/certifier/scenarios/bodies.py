@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import MalformedCallError
-from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -56,7 +56,8 @@ def lacking(at: Stage, call: WebhookCall, canonical: str, how: str = "missing", 
 def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str = "") -> Request:
     """Return *call* with the JSON text *raw* in place of a field."""
     name = at.writer.name(canonical, call.operation)
-    request = at.request(call, title or f"a {call.operation} whose {name} is {raw}")
+    told = raw if len(raw) < LONGEST_ID else f"{len(raw) - 2} characters long"
+    request = at.request(call, title or f"a {call.operation} whose {name} is {told}")
     return replace(request, body=_spliced(with_field(at.writer.body(call), name, _MARK), raw))
 
 

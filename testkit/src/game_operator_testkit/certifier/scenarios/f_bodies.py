@@ -41,6 +41,14 @@ _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", 
 #: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
 _UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
+#: Values, as JSON, of fields on which nothing depends.
+_ODD_FIELDS: Final = (
+    ("rollback", "amount_cents", '"500"'),
+    ("deposit", "wager_cents", '{"cents":500}'),
+    ("rollback", "round_id", "null"),
+    ("rollback", "round_id", '""'),
+    ("rollback", "round_id", f'"{"r" * (LONGEST_ID + 1)}"'),
+)
 #: What may be absent (docs/decisions/0010).
 _NOT_NEEDED: Final = ("game", "round_id")
 #: But by its round a rollback differs from its withdraw.
@@ -176,8 +184,7 @@ def f06(at: Stage) -> None:
 
 def f11(at: Stage) -> None:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
-    _odd_fields_that_do_not_count(at)
-    _odd_rounds(at)
+    _odd_fields(at)
     if not at.observed.is_slow:
         _absent_fields(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
@@ -186,30 +193,18 @@ def f11(at: Stage) -> None:
         _free_bets_that_won_more(at)
 
 
-def _odd_fields_that_do_not_count(at: Stage) -> None:
-    cancelled, settled = at.bet(), at.bet()
-    odd: list[tuple[BetCalls, WebhookCall, str, str]] = [
-        (cancelled, cancelled.rollback(), "amount_cents", f'"{cancelled.wager_cents}"'),
-        (settled, settled.deposit(settled.wager_cents), "wager_cents", f'{{"cents":{settled.wager_cents}}}'),
-    ]
-    for bet, call, canonical, raw in odd:
-        if at.writer.name(canonical, call.operation):
-            at.placed(bet)
+def _odd_fields(at: Stage) -> None:
+    """Hold that a field on which nothing depends may have any value."""
+    for operation, canonical, raw in _ODD_FIELDS:
+        if at.writer.name(canonical, operation):
+            bet = at.placed()
+            call = bet.rollback() if operation == "rollback" else bet.deposit(bet.wager_cents)
             at.accepts(with_raw(at, call, canonical, raw), moves=bet.wager_cents)
-
-
-def _odd_rounds(at: Stage) -> None:
-    if not at.writer.name("round_id", "rollback"):
-        return
-    for raw in ("null", '""', f'"{"r" * (LONGEST_ID + 1)}"'):
+    if at.writer.name("round_id", "rollback"):
         bet = at.placed()
-        told = raw if len(raw) < LONGEST_ID else f"{LONGEST_ID + 1} characters long"
-        request = with_raw(at, bet.rollback(), "round_id", raw, f"a rollback whose round_id is {told}")
-        at.accepts(request, moves=bet.wager_cents)
-    bet = at.placed()
-    numbered = with_raw(at, bet.rollback(), "round_id", "7")
-    if not tolerated(at, numbered, moves=bet.wager_cents, better="either").succeeded:
-        at.accepts(bet.rollback(), "its rollback")
+        numbered = with_raw(at, bet.rollback(), "round_id", "7")
+        if not tolerated(at, numbered, moves=bet.wager_cents, better="either").succeeded:
+            at.accepts(bet.rollback(), "its rollback")
 
 
 def _absent_fields(at: Stage) -> None:

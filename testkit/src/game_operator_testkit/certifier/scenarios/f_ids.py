@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, MovingCall, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, MovingCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.calls import moved_by
@@ -178,16 +178,13 @@ def _placed(at: Stage, bet: BetCalls, title: str, weight: Weight | None = Weight
 def f12(at: Stage) -> None:
     """Each of two ids that are equal as numbers is a bet, with its own wager, and its end is its own."""
     number = int.from_bytes(sha256(at.prefix.encode()).digest()[:4]) % 900_000_000 + 100_000_000
-    begins: list[tuple[WebhookCall, str]] = []
-    ends: list[tuple[WebhookCall, str]] = []
+    bets: list[tuple[BetCalls, str]] = []
     for what, (one, another) in _equal_numbers(number).items():
-        first, second = (at.bet(bet_id=each, tx_id=each) for each in (one, another))
-        same = f"the bet {another}, which is the same as a number as {one} ({what})"
-        begins += [(first.withdraw(), f"a withdraw of the bet {one}"), (second.withdraw(), f"a withdraw of {same}")]
-        # Rolled back, both: a reconciliation cannot tell by such an id that no provider knows the bet.
-        ends += [(first.rollback(), f"the rollback of the bet {one}"), (second.rollback(), f"the rollback of {same}")]
-    at.accepts_all(begins)
-    at.accepts_all(ends)
+        same = f"{another}, which is the same as a number as {one} ({what})"
+        bets += [(at.bet(bet_id=one, tx_id=one), one), (at.bet(bet_id=another, tx_id=another), same)]
+    at.accepts_all([(bet.withdraw(), f"a withdraw of the bet {told}") for bet, told in bets])
+    # Rolled back, all: a reconciliation cannot tell by such an id that no provider knows the bet.
+    at.accepts_all([(bet.rollback(), f"the rollback of the bet {told}") for bet, told in bets])
 
 
 def _equal_numbers(number: int) -> Mapping[str, tuple[str, str]]:

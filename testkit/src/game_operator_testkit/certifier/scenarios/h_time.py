@@ -53,20 +53,21 @@ def h02(at: Stage) -> None:
 def _check_outage(at: Stage, heard: Sequence[Carried]) -> None:
     """Hold that the answers of a failing wallet promised nothing, and that nothing moved."""
     balance_cents = at.balance_of(at.player)
-    accepted = next((each for each in heard if each.succeeded), None)
-    if accepted is not None:
-        if balance_cents != at.player.due_cents:
+    for each in heard:
+        if each.succeeded and balance_cents != at.player.due_cents:
             raise NotTried("the wallet went on working after fail()")
-        raise Found("returned SUCCESS, and nothing moved", accepted)
+        if each.succeeded:
+            raise Found("returned SUCCESS, and nothing moved", each)
     at.check_balances(at.player, after=heard[-1])
     for each in heard:
         if not at.is_unanswered(each):
             told = f"refused with {each.code}, which the service takes for final"
             raise Found(f"{told}; SYSTEM_ERROR tells the service to send it again", each)
-    other = next((each for each in heard if each.reply is None or each.status != 200), None)
-    if other is not None:
-        told = f"answered with HTTP {other.status}" if other.status else other.problem
-        at.advise(f"{told}; expected SYSTEM_ERROR with HTTP 200 (spec §4.1)", other)
+    for each in heard:
+        if each.reply is None or each.status != 200:
+            told = f"answered with HTTP {each.status}" if each.status else each.problem
+            at.advise(f"{told}; expected SYSTEM_ERROR with HTTP 200 (spec §4.1)", each)
+            return
 
 
 def h04(at: Stage) -> None:
