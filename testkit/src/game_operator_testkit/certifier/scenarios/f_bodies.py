@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, WebhookCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, MovingCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -49,10 +49,8 @@ _ODD_FIELDS: Final = (
     ("rollback", "round_id", '""'),
     ("rollback", "round_id", f'"{"r" * (LONGEST_ID + 1)}"'),
 )
-#: What may be absent (docs/decisions/0010).
-_NOT_NEEDED: Final = ("game", "round_id")
-#: But by its round a rollback differs from its withdraw.
-_IS_NEEDED: Final = ("rollback", "round_id")
+#: What may be absent (docs/decisions/0010). By its round a rollback differs from its withdraw.
+_NOT_NEEDED: Final = (("withdraw", "game"), ("deposit", "game"), ("rollback", "game"), ("deposit", "round_id"))
 _MANY_LEVELS: Final = 1_000
 #: What an odd request should be answered with: accepted, refused, or either.
 _EXPECTED: Final = {
@@ -209,26 +207,23 @@ def _odd_fields(at: Stage) -> None:
 
 def _absent_fields(at: Stage) -> None:
     """Calls should be accepted without a field that is not needed, unless the wallet takes known values alone."""
-    for canonical in _NOT_NEEDED:
-        settled, cancelled = at.bet(), at.placed()
-        for call in (settled.withdraw(), settled.deposit(settled.wager_cents), cancelled.rollback()):
-            name, what = at.writer.name(canonical, call.operation), f"a {call.operation}"
-            usual = f"the {call.operation} as it must be"
-            if not name or not getattr(call, canonical, None) or (call.operation, canonical) == _IS_NEEDED:
-                at.accepts(call, usual)
-                continue
-            # Any: a field of the call.
-            values: tuple[Any, ...] = (None, at.fresh(canonical))
-            absent, other = (replace(call, **{canonical: value}) for value in values)
-            without, moves = at.request(absent, f"{what} without its {name}"), moved_by(call)
-            heard = tolerated(at, without, moves=moves, better="either")
-            if heard.succeeded:
-                continue
-            another = at.request(other, f"{what} of another {name}")
-            if tolerated(at, another, moves=moves, better="either").succeeded:
-                at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
-            else:
-                at.accepts(call, usual)
+    for operation, canonical in _NOT_NEEDED:
+        if not (name := at.writer.name(canonical, operation)):
+            continue
+        bet = at.bet() if operation == "withdraw" else at.placed()
+        calls: list[MovingCall] = [bet.withdraw(), bet.deposit(bet.wager_cents), bet.rollback()]
+        (call,) = (each for each in calls if each.operation == operation)
+        # Any: a field of the call.
+        values: tuple[Any, ...] = (None, at.fresh(canonical))
+        absent, other = (replace(call, **{canonical: value}) for value in values)
+        without, another = f"a {operation} without its {name}", f"a {operation} of another {name}"
+        heard = tolerated(at, at.request(absent, without), moves=moved_by(call), better="either")
+        if heard.succeeded:
+            continue
+        if tolerated(at, at.request(other, another), moves=moved_by(call), better="either").succeeded:
+            at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
+        else:
+            at.accepts(call, f"the {operation} as it must be")
 
 
 def _amounts_beside_others(at: Stage) -> None:
