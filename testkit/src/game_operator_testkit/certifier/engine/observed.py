@@ -55,8 +55,7 @@ class Observed:
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         odd_shapes: What was unusual in the writing of replies, and the first call that was answered so.
         codes: The codes that were heard.
-        repeated: The kinds of calls whose repeat was answered as the first time.
-        recognised: Those whose repeat moved nothing, besides.
+        repeated: The kinds of calls whose repeat was answered as the first time, and moved nothing.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         unjudged: What keeps balances from being compared, in words, such as rounding; "" if nothing does.
         forgets_by_chance: Whether of many equal calls some were not known when they came again.
@@ -101,7 +100,6 @@ class Observed:
     odd_shapes: dict[str, str] = field(default_factory=dict)
     codes: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
-    recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
     load_ms: list[float] = field(default_factory=list)
     _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)

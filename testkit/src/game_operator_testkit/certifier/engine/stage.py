@@ -84,14 +84,12 @@ class Stage(Diagnosis):
         heard = self.ask(what, title)
         if heard.succeeded != first.succeeded:
             raise self._answered_otherwise(heard, first, cause)
-        if heard.succeeded:
-            self.observed.repeated.add(self.kind_of(heard))
-        elif heard.code != first.code:
+        if heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             self.check_balance(heard, self._player_of(what))
         if heard.succeeded:
-            self.observed.recognised.add(self.kind_of(heard))
+            self.observed.repeated.add(self.kind_of(heard))
         return heard
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:

@@ -137,7 +137,7 @@ def _played_without_tx_ids(at: Stage, bet: BetCalls, end: MovingCall) -> Carried
 def _check_known_without_tx_id(at: Stage, request: Request, first: Carried, *, is_claim: bool = False) -> None:
     """Hold that a request which was carried out, as *first* says, is known when it comes again."""
     # If repeats with a tx_id are not known either, that is the mistake.
-    is_its_own = (f"{request.path}, a claim" if is_claim else request.path) in at.observed.recognised
+    is_its_own = (f"{request.path}, a claim" if is_claim else request.path) in at.observed.repeated
     cause = KnownCause.SETTLED_GONE if request.path == "/deposit" else ""
     try:
         at.again(replace(request, title=f"{request.title}, again"), first, "", cause=cause)
