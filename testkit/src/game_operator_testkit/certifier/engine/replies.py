@@ -66,20 +66,19 @@ class Replies(Calls):
 
         A call that could not be sent shows what the call *before* it did to the wallet; of calls at once nobody knows.
         """
-        was_answered = before is not None and before[0].status > 0
-        if heard.unreachable and before is not None and not was_answered:
-            # An earlier call did this to the wallet, and its scenario reports it.
-            return Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
+        cause, told = KnownCause.NO_ANSWER, heard.problem
         if heard.unreachable and before is not None:
             last, scenario = before
+            if not last.status:
+                # An earlier call did this to the wallet, and its scenario reports it.
+                return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
             where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
-            told = f"after {last.request.title}{where} was answered, the wallet accepts no connection: {heard.problem}"
+            told = f"after {last.request.title}{where} was answered, the wallet accepts no connection: {told}"
             place = last.place if not where else heard.place
             return Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.GONE, place=place)
-        cause, told = KnownCause.NO_ANSWER, heard.problem
         if "wire" in self.supplied and not heard.timed_out and heard.request.manner is Manner.WHOLE:
             cause, told = self._why_it_broke(heard.problem)
-        if cause is KnownCause.GONE and before is not None and was_answered:
+        if cause is KnownCause.GONE and before is not None and before[0].status:
             # Its connection may have broken only because the process had ended already.
             told = self._broken_off() or f"{told}; the call before it, {before[0].request.title}, was answered"
         if cause is KnownCause.NO_ANSWER and _is_forged(heard.request):

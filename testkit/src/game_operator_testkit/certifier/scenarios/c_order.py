@@ -134,10 +134,8 @@ def c10(at: Stage) -> None:
 
 def c11(at: Stage) -> None:
     """It refunds nothing; the one that names the bet's withdraw does."""
-    if at.profile.rollback_tx_id == "own":
-        raise NotTried("in this profile a rollback has its own tx_id, and names no withdraw")
-    if not at.writer.name("tx_id", "rollback"):
-        raise NotTried("in this profile a rollback has no tx_id")
+    if at.profile.rollback_tx_id == "own" or not at.writer.name("tx_id", "rollback"):
+        raise NotTried("in this profile a rollback does not have the tx_id of its withdraw")
     bet = at.placed()
     at.refuses(bet.rollback(tx_id=at.fresh("withdraw")), "a rollback of another withdraw", Code.BET_NOT_FOUND)
     # It may cancel the bet that it names, and not take the tx_id from the bet that has it.
