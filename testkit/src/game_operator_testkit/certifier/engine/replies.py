@@ -81,7 +81,9 @@ class Replies(Calls):
         if cause is KnownCause.GONE and before is not None and before[0].status:
             # Its connection may have broken only because the process had ended already.
             told = self._broken_off() or f"{told}; the call before it, {before[0].request.title}, was answered"
-        if cause is KnownCause.NO_ANSWER and _is_forged(heard.request):
+        seal = heard.request.seal
+        is_forged = seal.key in _STRANGERS or seal.over is not None or seal.literal is not None
+        if cause is KnownCause.NO_ANSWER and is_forged:
             cause = KnownCause.HUNG_UP
         return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
@@ -110,8 +112,3 @@ class Replies(Calls):
         if was_gone:
             return KnownCause.GONE, "no answer, and for a moment the wallet accepted no connection; it runs again"
         return KnownCause.NO_ANSWER, problem
-
-
-def _is_forged(request: Request) -> bool:
-    seal = request.seal
-    return seal.key in _STRANGERS or seal.over is not None or seal.literal is not None
