@@ -58,18 +58,14 @@ _EXPECTED: Final = {
     False: "a refusal, such as HTTP 405",
     None: "SUCCESS or a refusal, of any status below 500",
 }
+_WITH_CHARSET: Final = (("Content-Type", "application/json; charset=utf-8"),)
 #: How a balance check is sent, whether it is accepted, and what it means if it is not. Any: fields of a request.
 _ODD: Final[Sequence[tuple[str, Mapping[str, Any], bool | None, str]]] = (
     ("by GET", {"method": "GET"}, False, ""),
     ("by PUT", {"method": "PUT"}, False, ""),
     ("with text/plain", {"headers": (("Content-Type", "text/plain"),)}, None, ""),
     ("with Content-Encoding: gzip", {"headers": (("Content-Encoding", "gzip"),)}, None, ""),
-    (
-        "with a charset",
-        {"headers": (("Content-Type", "application/json; charset=utf-8"),)},
-        True,
-        KnownCause.CHARSET,
-    ),
+    ("with a charset", {"headers": _WITH_CHARSET}, True, KnownCause.CHARSET),
     ("in chunks", {"manner": Manner.CHUNKED}, True, KnownCause.CHUNKS),
     ("in small pieces", {"manner": Manner.SLOW}, True, KnownCause.PIECES),
 )
