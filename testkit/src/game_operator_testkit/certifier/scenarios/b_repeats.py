@@ -100,26 +100,24 @@ def b05(at: Stage) -> None:
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
-    has_tx_id = {each: bool(at.writer.name("tx_id", each)) for each in ("withdraw", "rollback", "deposit")}
-    if has_tx_id["withdraw"] and has_tx_id["rollback"]:
-        # A rollback's tx_id is its withdraw's, whatever that is; so one that has none agrees.
-        bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
-        heard = at.ask(lacking(at, bet.rollback(), "tx_id"))
-        if heard.code in (Code.BET_NOT_FOUND, Code.INVALID_REQUEST):
-            told = f"refused with {heard.code}; a rollback with its withdraw's was accepted"
-            raise Found(told, heard, cause=KnownCause.NEEDS_TX_ID)
-        at.check_moved(heard, at.player, bet.wager_cents)
-    if has_tx_id["withdraw"] and has_tx_id["deposit"]:
-        bet = at.placed()
-        at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
-    if all(has_tx_id.values()) and not at.observed.is_slow:
-        cancelled, won = at.bet(), at.bet()
-        if not _played_without_tx_ids(at, cancelled, cancelled.rollback()).succeeded:
-            return
-        heard = _played_without_tx_ids(at, won, won.deposit(won.wager_cents))
-        if not heard.succeeded:
-            told = f"refused with {heard.code}; another bet without a tx_id was accepted"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_TX_ID)
+    if not all(at.writer.name("tx_id", each) for each in ("withdraw", "rollback", "deposit")):
+        return
+    # A rollback's tx_id is its withdraw's, whatever that is; so one that has none agrees.
+    bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
+    heard = at.ask(lacking(at, bet.rollback(), "tx_id"))
+    if heard.code in (Code.BET_NOT_FOUND, Code.INVALID_REQUEST):
+        told = f"refused with {heard.code}; a rollback with its withdraw's was accepted"
+        raise Found(told, heard, cause=KnownCause.NEEDS_TX_ID)
+    at.check_moved(heard, at.player, bet.wager_cents)
+    bet = at.placed()
+    at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
+    cancelled, won = at.bet(), at.bet()
+    if at.observed.is_slow or not _played_without_tx_ids(at, cancelled, cancelled.rollback()).succeeded:
+        return
+    heard = _played_without_tx_ids(at, won, won.deposit(won.wager_cents))
+    if not heard.succeeded:
+        told = f"refused with {heard.code}; another bet without a tx_id was accepted"
+        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_TX_ID)
 
 
 def _played_without_tx_ids(at: Stage, bet: BetCalls, end: MovingCall) -> Carried:
