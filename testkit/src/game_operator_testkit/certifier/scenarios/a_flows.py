@@ -129,13 +129,12 @@ def a05(at: Stage) -> None:
     # Half a unit may be less than the wallet takes.
     wagers = at.unit_cents if at.observed.is_limited else max(1, at.unit_cents // 2), at.unit_cents
     cancelled, last = (at.bet(wager_cents=cents, round_id=first.round_id) for cents in wagers)
-    void = [] if at.observed.is_slow else [at.bet(round_id=first.round_id)]
-    at.placed(first, cancelled, last, *void, title="a withdraw in the round")
+    void = at.bet(round_id=first.round_id)
+    at.placed(first, cancelled, last, void, title="a withdraw in the round")
     at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit")
     at.accepts(cancelled.rollback(), "the second bet's rollback")
     at.accepts(last.deposit(last.wager_cents), "the third bet's deposit")
-    for bet in void:
-        at.accepts(bet.rollback(), "the fourth bet's rollback")
+    at.accepts(void.rollback(), "the fourth bet's rollback")
 
 
 def a06(at: Stage) -> None:

@@ -327,8 +327,7 @@ def b16(at: Stage) -> None:
         raise Found(told, first, cause=KnownCause.NEEDS_TX_ID)
     at.check_moved(first, at.player, 3 * at.unit_cents)
     if at.writer.name("tx_id", "deposit"):
-        if not at.observed.is_slow:
-            _check_known_without_tx_id(at, jackpot, first, is_claim=True)
+        _check_known_without_tx_id(at, jackpot, first, is_claim=True)
         another = at.claim(2 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
         at.accepts(another, "another jackpot on the same bet, with its own tx_id")
         if "FREE_BET_CLAIM" in at.writer.claim_types:

@@ -27,8 +27,7 @@ def c02(at: Stage) -> None:
     bet = at.bet()
     first = gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
     at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", Code.BET_ROLLED_BACK)
-    if not at.observed.is_slow:
-        at.refuses(bet.withdraw(), "the same late withdraw again", Code.BET_ROLLED_BACK)
+    at.refuses(bet.withdraw(), "the same late withdraw again", Code.BET_ROLLED_BACK)
     other = bet.withdraw(tx_id=at.fresh("withdraw"))
     at.refuses(other, "a withdraw of the cancelled bet under another tx_id", Code.BET_ROLLED_BACK)
     at.again(bet.rollback(), first, "the same rollback again")

@@ -96,11 +96,9 @@ def f02(at: Stage) -> None:
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
         end_tolerated(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
-    if not at.observed.is_slow:
-        # An amount that is null, although another field says one.
-        bet = at.bet()
-        null = lacking(at, bet.deposit(bet.wager_cents), "amount_cents", "null")
-        end_tolerated(at, bet, null, bet.wager_cents)
+    # An amount that is null, although another field says one.
+    bet = at.bet()
+    end_tolerated(at, bet, lacking(at, bet.deposit(bet.wager_cents), "amount_cents", "null"), bet.wager_cents)
 
 
 def _calls_and_what_they_lack(at: Stage, bet: BetCalls) -> Iterator[tuple[WebhookCall, str, str]]:
