@@ -19,12 +19,20 @@ from game_operator_testkit.provider.requests import BetCalls, Request
 
 #: A JSON object. Any: scenarios put into it what no call has.
 Body: TypeAlias = dict[str, Any]
-
-
+#: What should become of a call that a wallet may refuse, or take as it is meant.
+Better: TypeAlias = Literal["refused", "accepted", "either"]
 #: So many bytes a usual body has at least.
 _SHORT_BYTES: Final = 200
 #: In place of a value: the field is not there.
 MISSING: Final = object()
+#: Stands where JSON text is put that no encoder would write.
+_MARK: Final = "<raw>"
+#: How a field is not there.
+LACKS: Final[Mapping[str, object]] = {"missing": MISSING, "null": None, "empty": "", "blank": "   "}
+_NOT_SERVED: Final = frozenset({404, 405})
+#: Where batches may come to (assumed, docs/decisions/0010); the body of the second is an object with the array in it.
+_BATCH_PATH: Final = "/deposit-batch"
+BATCH_PATHS: Final = (_BATCH_PATH, "/deposit/batch")
 
 
 def with_field(body: Body, name: str, value: object) -> Body:
@@ -38,12 +46,6 @@ def with_field(body: Body, name: str, value: object) -> Body:
     if value is MISSING:
         del holder[last]
     return changed
-
-
-#: Stands where JSON text is put that no encoder would write.
-_MARK: Final = "<raw>"
-#: How a field is not there.
-LACKS: Final[Mapping[str, object]] = {"missing": MISSING, "null": None, "empty": "", "blank": "   "}
 
 
 def lacking(at: Stage, call: WebhookCall, canonical: str, how: str = "missing", *, title: str = "") -> Request:
@@ -105,10 +107,6 @@ def free_bets(at: Stage, count: int, won_cents: int, *, width: int = 0) -> tuple
     return tuple(FreeBet(id=one, round_id=other, wager_cents=won_cents, won_cents=won_cents) for one, other in ids)
 
 
-#: What should become of a call that a wallet may refuse, or take as it is meant.
-Better: TypeAlias = Literal["refused", "accepted", "either"]
-
-
 def tolerated(at: Stage, request: Request, *, moves: int, better: Better) -> Carried:
     """Hold that *request* moves money as it says or not at all; that it is *better* refused or accepted is advice."""
     heard = at.ask(request)
@@ -129,12 +127,6 @@ def end_tolerated(at: Stage, bet: BetCalls, end: Request, cents: int, *, better:
     at.placed(bet)
     if not tolerated(at, end, moves=cents, better=better).succeeded:
         at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
-
-
-_NOT_SERVED: Final = frozenset({404, 405})
-#: Where batches may come to (assumed, docs/decisions/0010); the body of the second is an object with the array in it.
-_BATCH_PATH: Final = "/deposit-batch"
-BATCH_PATHS: Final = (_BATCH_PATH, "/deposit/batch")
 
 
 def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _BATCH_PATH) -> Request:
