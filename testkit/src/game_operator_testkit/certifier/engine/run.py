@@ -221,7 +221,6 @@ class Run:
         if not is_plain or self.observed.is_slow or self.observed.unjudged or self.observed.late_seconds:
             return False
         self._restored(stage)
-        self.known = dict.fromkeys(self.known)
         with suppress(Found, NotTried):
             for again in range(_AGAIN):
                 stage = self._staged(f"{scenario.id}-again-{again}")
@@ -241,7 +240,6 @@ class Run:
             if self.observed.is_limited or not _is_wager_found(stage):
                 raise
             self._restored(stage)
-            self.known = dict.fromkeys(self.known)
             stage = self._staged(f"{scenario.id}-within-limits")
             scenario.play(stage)
         return stage
@@ -268,6 +266,7 @@ class Run:
 
     def _restored(self, stage: Stage) -> None:
         """Bring balances back. There is always a little time for it, because the players' money depends on it."""
+        self.known = dict.fromkeys(self.known)
         for player in (stage.player, stage.other):
             player.opening_cents = self._at_first.get(player.id, player.opening_cents)
         with suppress(Found), self.allowance.grace(_GRACE_SECONDS):  # The report says what was left.
