@@ -13,14 +13,7 @@ from game_operator_testkit.certifier.engine.calls import Player, moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import (
-    answers,
-    batch,
-    check_length_is_read,
-    free_bets,
-    lacking,
-    tolerated,
-)
+from game_operator_testkit.certifier.scenarios.bodies import answers, batch, check_length, free_bets, lacking, tolerated
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls, Request
 
@@ -268,7 +261,7 @@ def _claim_all_of_a_grant(at: Stage) -> None:
     claim = at.claim(MAX_COUNT, "FREE_BET_CLAIM", free_bets=free_bets(at, MAX_COUNT, 1, width=_LONG_ID))
     heard = at.ask(claim, f"a claim of the {MAX_COUNT} free bets of one grant")
     if not heard.succeeded:
-        check_length_is_read(at, heard)
+        check_length(at, heard)
     at.check_moved(heard, at.player, claim.amount_cents)
 
 

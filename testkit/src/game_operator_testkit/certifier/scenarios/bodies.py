@@ -71,7 +71,7 @@ def of_bytes(at: Stage, length: int) -> Request:
     return replace(at.request(check, f"a balance check of {length:,} bytes"), body=encode_json(padded))
 
 
-def check_length_is_read(at: Stage, refused: Carried) -> None:
+def check_length(at: Stage, refused: Carried) -> None:
     """End the scenario if a call was *refused* for its length, as a balance check of as many bytes is."""
     length = len(refused.request.body)
     if at.send(of_bytes(at, length)).succeeded:

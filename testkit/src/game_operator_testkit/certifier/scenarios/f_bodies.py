@@ -15,7 +15,7 @@ from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import (
     LACKS,
     Better,
-    check_length_is_read,
+    check_length,
     deep,
     end_tolerated,
     free_bets,
@@ -305,7 +305,7 @@ def _placed_and_refunded(at: Stage, bet_id: str, manner: Manner) -> None:
     if in_pieces and not heard.succeeded:
         raise Found(f"refused with {heard.code} instead of SUCCESS; {_WHOLE}", heard, weight=Weight.CONTRACT_BROKEN)
     if not heard.succeeded:
-        check_length_is_read(at, heard)
+        check_length(at, heard)
     at.check_moved(heard, at.player, -bet.wager_cents)
     heard = at.ask(bet.rollback(), f"the rollback of a bet whose withdraw {how}")
     if heard.code == Code.BET_NOT_FOUND:
