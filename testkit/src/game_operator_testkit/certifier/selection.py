@@ -19,14 +19,13 @@ from game_operator_testkit.certifier.scenarios import (
     d_races,
     e_callers,
     f_bodies,
-    f_http,
     f_ids,
     g_money,
     h_time,
 )
 
 #: Beside each is a file of TOML, which says what each of its functions tries.
-_MODULES: Final = (a_flows, b_repeats, c_order, d_races, e_callers, f_bodies, f_http, f_ids, g_money, h_time)
+_MODULES: Final = (a_flows, b_repeats, c_order, d_races, e_callers, f_bodies, f_ids, g_money, h_time)
 
 
 @cache

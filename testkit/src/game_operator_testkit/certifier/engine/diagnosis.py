@@ -115,13 +115,13 @@ class Diagnosis(Balances):
 
     def _since(self, heard: Carried) -> str:
         """Return which call came before one that fails although others like it were carried out; "" otherwise."""
-        before = self.observed.before_failing
+        before = self.observed.refused_since.get(self._player_of(self._calls.get(heard.request.body, heard.request)).id)
         if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
             return ""
         if _ODD.search(self.bet_id_of(heard)):
             return ""
         last, scenario = before
-        if last.succeeded:
+        if last.code in (None, Code.SYSTEM_ERROR):
             return ""
         where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
         return f"; the call before this began was {last.request.title}{where}, which returned {last.code}"

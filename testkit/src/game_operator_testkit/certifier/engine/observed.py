@@ -9,7 +9,6 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
 from game_operator_testkit.certifier.engine.wire import odd_shape
-from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import Manner
@@ -43,7 +42,6 @@ class Observed:
         closed: The kept connections that were closed before one byte of an answer; the calls were sent again.
         last: The last answer, and the scenario that it belongs to.
         broken_off: The last request that was broken off on purpose, and its scenario.
-        before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
         is_gone: Whether the wallet accepted no connection for seconds.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
@@ -57,8 +55,7 @@ class Observed:
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         odd_shapes: What was unusual in the writing of replies, and the first call that was answered so.
         codes: The codes that were heard.
-        repeated: The kinds of calls whose repeat was answered as the first time.
-        recognised: Those whose repeat moved nothing, besides.
+        repeated: The kinds of calls whose repeat was answered as the first time, and moved nothing.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         unjudged: What keeps balances from being compared, in words, such as rounding; "" if nothing does.
         seen_at_rest: How often balances were asked for at once while nothing moved.
@@ -77,7 +74,6 @@ class Observed:
     sent: int = 0
     last: tuple[Carried, str] | None = None
     broken_off: tuple[Carried, str] | None = None
-    before_failing: tuple[Carried, str] | None = None
     is_gone: bool = False
     lags_seconds: float = 0.0
     late_seconds: float = 0.0
@@ -99,11 +95,9 @@ class Observed:
     odd_shapes: dict[str, str] = field(default_factory=dict)
     codes: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
-    recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
     load_ms: list[float] = field(default_factory=list)
     _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
-    _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)
     _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
     #: How far the wallet's clock is ahead of ours by its first answer, and the timestamps that it has returned.
@@ -114,7 +108,6 @@ class Observed:
         """Note an answer to a call of a player; *alone* says whether no other call was under way."""
         self.sent += 1
         self.last = heard, scenario
-        self._note_movement(heard, scenario)
         if shape := odd_shape(heard):
             self.odd_shapes.setdefault(shape, heard.request.title)
         if heard.request.manner in _BROKEN_OFF:
@@ -137,14 +130,6 @@ class Observed:
         if heard.code != WebhookErrorCode.SYSTEM_ERROR:
             before = None  # Only a failure may be what the call before has left behind.
         self.refused_since[player_id] = before or (heard, scenario)
-
-    def _note_movement(self, heard: Carried, scenario: str) -> None:
-        if heard.request.path == BALANCE_PATH or not heard.status:
-            return
-        if heard.code != WebhookErrorCode.SYSTEM_ERROR:
-            self._last_moved, self.before_failing = (heard, scenario), None
-        elif self.before_failing is None:
-            self.before_failing = self._last_moved
 
     @property
     def usual_ms(self) -> float:

@@ -16,8 +16,6 @@ _STRANGERS: Final = (None, "stranger", "retired")
 _UNAUTHENTICATED: Final = (200, 401)
 #: HTTP statuses by which a framework says that nobody serves a path, or not with this method.
 _NO_SUCH_ROUTE: Final = frozenset({404, 405})
-#: And those of a request that it cannot read.
-_MALFORMED: Final = frozenset({400, 405, 411, 501, 505})
 #: Before a wallet that accepts no connection is asked again: it may be starting.
 _PAUSES_SECONDS: Final = (0.1, 0.4, 1.0, 1.5)
 
@@ -45,7 +43,6 @@ class Replies(Calls):
             told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {told}"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
         if heard.status != status:
-            self._check_whole(heard)
             kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
@@ -54,16 +51,6 @@ class Replies(Calls):
             self.note(
                 told, weight, KnownCause.UNAUTHENTICATED if is_other else f"{KnownCause.STATUS} {heard.status}", heard
             )
-
-    def _check_whole(self, heard: Carried) -> None:
-        """Hold that a genuine call is not taken for a malformed request because of what came before it."""
-        request = heard.request
-        if heard.status not in _MALFORMED or request.body not in self._calls or request.method != "POST":
-            return
-        again = self._sent_once(request)
-        if again.status != heard.status and again.reply is not None:
-            told = f"answered HTTP {heard.status}, and HTTP {again.status} when it was sent again"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LEFT_OVER)
 
     def _is_a_frameworks(self, heard: Carried) -> bool:
         """Return whether *heard* refuses a body that a scenario wrote, probably before the wallet; nothing moved."""
@@ -79,23 +66,24 @@ class Replies(Calls):
 
         A call that could not be sent shows what the call *before* it did to the wallet; of calls at once nobody knows.
         """
-        was_answered = before is not None and before[0].status > 0
-        if heard.unreachable and before is not None and not was_answered:
-            # An earlier call did this to the wallet, and its scenario reports it.
-            return Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
+        cause, told = KnownCause.NO_ANSWER, heard.problem
         if heard.unreachable and before is not None:
             last, scenario = before
+            if not last.status:
+                # An earlier call did this to the wallet, and its scenario reports it.
+                return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
             where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
-            told = f"after {last.request.title}{where} was answered, the wallet accepts no connection: {heard.problem}"
+            told = f"after {last.request.title}{where} was answered, the wallet accepts no connection: {told}"
             place = last.place if not where else heard.place
             return Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.GONE, place=place)
-        cause, told = KnownCause.NO_ANSWER, heard.problem
         if "wire" in self.supplied and not heard.timed_out and heard.request.manner is Manner.WHOLE:
             cause, told = self._why_it_broke(heard.problem)
-        if cause is KnownCause.GONE and before is not None and was_answered:
+        if cause is KnownCause.GONE and before is not None and before[0].status:
             # Its connection may have broken only because the process had ended already.
             told = self._broken_off() or f"{told}; the call before it, {before[0].request.title}, was answered"
-        if cause is KnownCause.NO_ANSWER and _is_forged(heard.request):
+        seal = heard.request.seal
+        is_forged = seal.key in _STRANGERS or seal.over is not None or seal.literal is not None
+        if cause is KnownCause.NO_ANSWER and is_forged:
             cause = KnownCause.HUNG_UP
         return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
@@ -124,8 +112,3 @@ class Replies(Calls):
         if was_gone:
             return KnownCause.GONE, "no answer, and for a moment the wallet accepted no connection; it runs again"
         return KnownCause.NO_ANSWER, problem
-
-
-def _is_forged(request: Request) -> bool:
-    seal = request.seal
-    return seal.key in _STRANGERS or seal.over is not None or seal.literal is not None

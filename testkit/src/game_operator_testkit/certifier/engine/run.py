@@ -1,18 +1,18 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from game_operator.codes import WebhookErrorCode as Code
 from game_operator.protocol.http import pairs_of
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.certification import Certification, new_run_id
 from game_operator_testkit.certifier.engine.chance import look_for_chance
 from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
-from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.restoring import current_cents, put_back
 from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
@@ -56,6 +56,10 @@ _REPLAYED: Final = (STAGES[0], STAGES[2])
 _ONCE: Final = ("F13", "H05")
 #: Of what a player is owed, too little is not doubled.
 _SHORT: Final = ("/deposit too little", "/rollback too little")
+#: Wagers that are tried where a limit of the wallet refuses the usual one, in parts of it: smaller ones first, because
+#: most limits are of what a player may lose.
+_PARTS: Final = ((1, 5), (1, 25), (1, 100), (2, 1), (5, 1), (10, 1), (1, 500))
+_NO_LIMITS: Final = frozenset(code.value for code in Code) - {Code.LIMIT_EXCEEDED}
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
 
@@ -144,28 +148,26 @@ class Run:
     def _played(self, scenario: Scenario, stage: Stage | None) -> tuple[Verdict, Stage | None]:
         """Play *scenario*, on the *stage* that its beginning was played on if there is one; return that, too."""
         notes: list[Note] = []
-        found: Found | None = None
         cut: NotTried | None = None
         try:
             self.allowance.check("not begun")
             if self._silent >= _MOST_SILENT:
                 told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
                 raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
-            stage = self._staged(scenario.id) if stage is None else self._staged_again(stage)
+            stage = self._staged(scenario.id, stage)
             notes = stage.notes
-            stage = self._within_limits(scenario.id, scenario.play, stage)
+            stage = self._within_limits(scenario, stage)
             notes = stage.notes
             stage.check_balances()
         except NotTried as why:
             cut = why
-        except Found as end:
-            found = end
+        except Found as found:
+            notes.append(self._note_of(found, scenario, stage))
         except WrongReplyError:  # It says nothing of the wallet.
             raise
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
-            notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
-        if found is not None:
-            notes.append(self._note_of(found, scenario, stage))
+            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+            notes.append(Note(told, Weight.CONTRACT_BROKEN))
         return verdict_of(scenario, notes, self._kept, cut), stage
 
     def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
@@ -201,7 +203,6 @@ class Run:
         if not is_plain or self.observed.is_slow or self.observed.unjudged or self.observed.late_seconds:
             return False
         self._restored(stage)
-        self.known = dict.fromkeys(self.known)
         with suppress(Found, NotTried):
             for again in range(_AGAIN):
                 stage = self._staged(f"{scenario.id}-again-{again}")
@@ -213,23 +214,21 @@ class Run:
             return True
         return False
 
-    def _within_limits(self, name: str, play: Callable[[Stage], object], stage: Stage) -> Stage:
-        """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
+    def _within_limits(self, scenario: Scenario, stage: Stage) -> Stage:
+        """Play on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
         try:
-            play(stage)
+            scenario.play(stage)
         except Limited as limit:
             if self.observed.is_limited:
                 raise
-            find_wager(stage)
-            if self.observed.wager_cents is None and WITHDRAW not in self.observed.accepted:
+            if not _is_wager_found(stage):
+                if WITHDRAW in self.observed.accepted:
+                    raise
                 told = f"refused with {limit.heard.code} instead of SUCCESS, as are lower and higher wagers"
                 raise Found(told, limit.heard, cause=KnownCause.NO_BET) from None
-            if self.observed.wager_cents is None:
-                raise
             self._restored(stage)
-            self.known = dict.fromkeys(self.known)
-            stage = self._staged(f"{name}-within-limits")
-            play(stage)
+            stage = self._staged(f"{scenario.id}-within-limits")
+            scenario.play(stage)
         return stage
 
     def _settle(self, stage: Stage | None, verdict: Verdict) -> None:
@@ -254,23 +253,21 @@ class Run:
 
     def _restored(self, stage: Stage) -> None:
         """Bring balances back. There is always a little time for it, because the players' money depends on it."""
+        self.known = dict.fromkeys(self.known)
         for player in (stage.player, stage.other):
             player.opening_cents = self._at_first.get(player.id, player.opening_cents)
         with suppress(Found), self.allowance.grace(_GRACE_SECONDS):  # The report says what was left.
             put_back(stage)
 
-    def _staged(self, name: str) -> Stage:
-        stage = self._stage(name)
+    def _staged(self, name: str, begun: Stage | None = None) -> Stage:
+        """Return a new stage, or the one that was *begun*, whose players have what they have now."""
+        stage = begun or self._stage(name)
         for player in (stage.player, stage.other):
-            if self.known[player.id] is None:
+            if begun is not None or self.known[player.id] is None:
                 player.opening_cents = player.due_cents = stage.opening_cents_of(player)
-            _check_can_bet(player)
-        return stage
-
-    def _staged_again(self, stage: Stage) -> Stage:
-        for player in (stage.player, stage.other):
-            player.opening_cents = player.due_cents = stage.opening_cents_of(player)
-            _check_can_bet(player)
+            if player.opening_cents < _LEAST_CENTS:
+                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
+                raise NotTried(f"{told}, and that is too little to bet")
         stage.told.clear()
         return stage
 
@@ -298,18 +295,15 @@ class Run:
 
     def _carry(self, requests: Sequence[Request]) -> list[Carried]:
         self.allowance.check("broken off")
-        return self._heard(requests)
+        carried = self.carrier.carry(requests)
+        self.calls += len(requests)
+        self.moving_calls += sum(request.path != BALANCE_PATH for request in requests)
+        return [self._recorded(each) for each in carried]
 
     def _act(self, what: str, *arguments: object) -> None:
         """Do to the wallet what a scenario asks for; raise ``Undone`` if it does not work."""
         with undone_by_errors(f"{what} could not be done"):
             getattr(self.certification.supplies, what)(*arguments)
-
-    def _heard(self, requests: Sequence[Request]) -> list[Carried]:
-        carried = self.carrier.carry(requests)
-        self.calls += len(requests)
-        self.moving_calls += sum(request.path != BALANCE_PATH for request in requests)
-        return [self._recorded(each) for each in carried]
 
     def _recorded(self, carried: Carried) -> Carried:
         carried = without_signatures(carried, self.certification.profile.signature_header.encode())
@@ -343,11 +337,24 @@ class Run:
         return replace(carried, problem=problem, place=place)
 
 
-def _check_can_bet(player: Player) -> None:
-    if player.opening_cents < _LEAST_CENTS:
-        told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
-        raise NotTried(f"{told}, and that is too little to bet")
-
-
-def _stumbled(odd: Exception) -> str:
-    return f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+def _is_wager_found(at: Stage) -> bool:
+    """Try wagers, and note the first one that is not refused by a limit; each is rolled back."""
+    usual_cents = at.unit_cents
+    at.observed.is_limited = True
+    due_cents = at.balance_of(at.player)
+    for part, of in _PARTS:
+        cents = usual_cents * part // of
+        if not 1 <= cents <= at.player.opening_cents:
+            continue
+        bet = at.bet(wager_cents=cents)
+        placed = at.send(at.request(bet.withdraw(), f"a withdraw of {cents} cents, to find a wager within the limits"))
+        if placed.succeeded:
+            at.send(at.request(bet.rollback(), "its rollback"))
+            at.observed.wager_cents = cents
+            return True
+        if placed.code is None or placed.code in _NO_LIMITS:
+            return False
+        if (left_cents := at.balance_of(at.player)) != due_cents:
+            told = f"refused with {placed.code}, and the balance moved from {units(due_cents)} to {units(left_cents)}"
+            raise Found(told, placed, weight=Weight.MONEY_LOST)
+    return False

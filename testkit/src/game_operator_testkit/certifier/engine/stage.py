@@ -85,20 +85,18 @@ class Stage(Diagnosis):
         """
         heard = self.ask(what, title)
         self.check_same_outcome(heard, first, cause)
-        if not heard.succeeded and heard.code != first.code:
+        if heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             self.check_balance(heard, self._player_of(what))
         if heard.succeeded:
-            self.observed.recognised.add(self.kind_of(heard))
+            self.observed.repeated.add(self.kind_of(heard))
         return heard
 
     def check_same_outcome(self, heard: Carried, first: Carried, cause: str = "") -> None:
         """Hold that a known call is a SUCCESS, or a refusal, as it was at *first*; ``again`` looks at more."""
         if heard.succeeded != first.succeeded:
             raise self._answered_otherwise(heard, first, cause)
-        if heard.succeeded:
-            self.observed.repeated.add(self.kind_of(heard))
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"

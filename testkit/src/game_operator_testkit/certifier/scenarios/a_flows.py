@@ -1,24 +1,23 @@
 """Group A, flows: what every wallet does all day (spec §3, §4.1)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.operator_api import MAX_COUNT
-from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player, moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
-from game_operator_testkit.certifier.scenarios.bodies import answers, batch, lacking, longest_read, of_bytes
-from game_operator_testkit.certifier.scenarios.tolerated import better_meant
+from game_operator_testkit.certifier.scenarios.bodies import answers, batch, check_length, free_bets, lacking, tolerated
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import BetCalls, Request
 
 _DAY_MILLIS: Final = 86_400_000
-_MOST_SKEW_MILLIS: Final = 5_000
 _CHECKS_OF_EACH: Final = 4
 #: How long an id of the service may well be: those of a grant have up to so many characters (spec §2.2).
 _LONG_ID: Final = 100
@@ -31,9 +30,6 @@ def a01(at: Stage) -> None:
     """A known player's balance is returned, with the current time."""
     heard = at.accepts(at.balance_request("a balance check"))
     _check_days(at, heard, Weight.CONTRACT_BROKEN)
-    off = time_of(heard) - heard.began_millis
-    if _MOST_SKEW_MILLIS + heard.elapsed_ms < abs(off) <= _DAY_MILLIS:
-        at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
 
 
 def _check_days(at: Stage, heard: Carried, weight: Weight) -> None:
@@ -74,33 +70,33 @@ def _find_name(at: Stage) -> None:
     for canonical in ("bet_id", "tx_id", "amount_cents"):
         first, *others = at.profile.names_of(canonical, "withdraw") or ("",)
         for name in others:
-            bet = at.bet()
-            body = at.writer.body(bet.withdraw())
-            request = at.request(bet.withdraw(), f"a withdraw with {name} in place of {first}")
-            renamed = {name if key == first else key: value for key, value in body.items()}
-            heard = at.send(replace(request, body=encode_json(renamed)))
+            told = f"a withdraw with {name} in place of {first}"
+            heard = at.send(_with_names(at, at.bet(), {first: name}, told))
             if heard.succeeded:
-                told = f"a withdraw is accepted with {name} in place of {first}"
-                at.observed.unjudged = told
+                at.observed.unjudged = f"{told} is accepted"
                 # The balance is put back by these names.
                 key = f"{canonical}.withdraw" if canonical == "amount_cents" else canonical
                 at.observed.reads[key] = (name,)
-                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.FIELD_NAMES, place=heard.place)
+                cause = KnownCause.FIELD_NAMES
+                raise Found(at.observed.unjudged, weight=Weight.CONTRACT_BROKEN, cause=cause, place=heard.place)
 
 
 def _find_surplus(at: Stage, refused: Carried) -> None:
     """Leave one member after the other out of a *refused* withdraw, and end the scenario at the one that it was for."""
     needed = {at.writer.name(name, "withdraw") for name in ("player_id", "bet_id", "tx_id", "amount_cents")}
-    for name in at.writer.body(at.bet().withdraw()):
-        if name in needed:
-            continue
+    for name in [each for each in at.writer.body(at.bet().withdraw()) if each not in needed]:
         bet = at.bet()
-        fewer = {key: value for key, value in at.writer.body(bet.withdraw()).items() if key != name}
-        request = at.request(bet.withdraw(), f"a withdraw without its member {name}")
-        if at.send(replace(request, body=encode_json(fewer))).succeeded:
+        if at.send(_with_names(at, bet, {name: ""}, f"a withdraw without its member {name}")).succeeded:
             at.send(at.request(bet.rollback(), "its rollback"))
             told = f"refused with {refused.code} because of its member {name}: without it, a withdraw is accepted"
             raise Found(told, refused, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.UNREADABLE)
+
+
+def _with_names(at: Stage, bet: BetCalls, names: Mapping[str, str], title: str) -> Request:
+    """Return the withdraw of *bet* with some members under other *names*, or left out if that is empty."""
+    body = {names.get(key, key): value for key, value in at.writer.body(bet.withdraw()).items()}
+    body.pop("", None)
+    return replace(at.request(bet.withdraw(), title), body=encode_json(body))
 
 
 def a03(at: Stage) -> None:
@@ -126,13 +122,12 @@ def a05(at: Stage) -> None:
     # Half a unit may be less than the wallet takes.
     wagers = at.unit_cents if at.observed.is_limited else max(1, at.unit_cents // 2), at.unit_cents
     cancelled, last = (at.bet(wager_cents=cents, round_id=first.round_id) for cents in wagers)
-    void = [] if at.observed.is_slow else [at.bet(round_id=first.round_id)]
-    at.placed(first, cancelled, last, *void, title="a withdraw in the round")
+    void = at.bet(round_id=first.round_id)
+    at.placed(first, cancelled, last, void, title="a withdraw in the round")
     at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit")
     at.accepts(cancelled.rollback(), "the second bet's rollback")
     at.accepts(last.deposit(last.wager_cents), "the third bet's deposit")
-    for bet in void:
-        at.accepts(bet.rollback(), "the fourth bet's rollback")
+    at.accepts(void.rollback(), "the fourth bet's rollback")
 
 
 def a06(at: Stage) -> None:
@@ -154,12 +149,10 @@ def a07(at: Stage) -> None:
     """Each of the four calls is refused, and does not make an account; nor does a name that a language knows."""
     nobody = Player(at.fresh("nobody"), 0, 0)
     bet = at.bet(nobody)
-    for call in (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback()):
+    calls: list[WebhookCall] = [bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback()]
+    # The balance is asked for last: money for nobody costs more than an account of nobody.
+    for call in (*calls, *at.jackpots(player=nobody), BalanceCall(player_id=nobody.id)):
         _knows_nobody(at, call, f"a {call.operation} of an unknown player")
-    # Before the balance is asked for: money for nobody costs more than an account of nobody.
-    for claim in at.jackpots(player=nobody):
-        _knows_nobody(at, claim, "a jackpot of an unknown player")
-    _knows_nobody(at, BalanceCall(player_id=nobody.id), "a player-balance of an unknown player")
     for name in _NAMES_OF_NOBODY[: at.observed.times(len(_NAMES_OF_NOBODY), 2)]:
         named = f"of the player {name!r}, whom nobody opened"
         cause = KnownCause.BY_PATTERN
@@ -206,14 +199,15 @@ def _check_at_once(at: Stage, each: Sequence[Player], before: Collection[int]) -
     requests = [at.balance_request(f"a balance check of {player.id} beside others", player) for player in players]
     for player, heard in zip(players, at.answered(requests), strict=True):
         told = heard.balance_cents
-        if told is not None and told != player.due_cents:
-            cause, whose = "", ""
-            if told in {each.due_cents for each in players}:
-                whose = ", which is another player's"
-            elif told in before:
-                cause, whose = KnownCause.LAGGING, ", as before the last withdraw"
-            reason = f"returned a balance of {units(told)}{whose}; expected {units(player.due_cents)}"
-            raise Found(reason, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
+        if told is None or told == player.due_cents:
+            continue
+        whose, cause = "", ""
+        if told in {player.due_cents for player in each}:
+            whose = ", which is another player's"
+        elif told in before:
+            whose, cause = ", as before the last withdraw", KnownCause.LAGGING
+        reason = f"returned a balance of {units(told)}{whose}; expected {units(player.due_cents)}"
+        raise Found(reason, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
 
 def a09(at: Stage) -> None:
@@ -244,41 +238,30 @@ def a10(at: Stage) -> None:
     pool, cents = at.fresh("pool"), at.unit_cents
     for action in at.writer.claim_types:
         for which in ("a", "another"):
-            claim = at.claim(3 * cents, action)
-            more = ""
+            claim, more = at.claim(3 * cents, action), ""
             if action == "JACKPOT":
                 claim, more = replace(claim, jackpot_id=pool), ", of one jackpot_id"
             elif action == "FREE_BET_CLAIM":
-                free = (
-                    FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=cents)
-                    for _ in range(3)
-                )
-                claim = replace(claim, free_bets=tuple(free))
+                claim = replace(claim, free_bets=free_bets(at, 3, cents))
             title = f"{which} deposit of the type {action}{more}"
             first = at.accepts(claim, title)
         at.again(claim, first, f"{title}, sent again")
         if at.writer.name("tx_id", "deposit") and (action == at.writer.claim_types[0] or not at.observed.is_slow):
             alone = at.claim(cents, action, tx_id=at.fresh("claim"))
             title = f"a deposit of the type {action} with a tx_id that names no bet"
-            at.accepts(replace(lacking(at, alone, "bet_id", "missing"), title=title), moves=cents)
-        better_meant(at, at.request(at.claim(0, action), f"a deposit of the type {action} that won nothing"), moves=0)
+            at.accepts(lacking(at, alone, "bet_id", title=title), moves=cents)
+        nothing = at.request(at.claim(0, action), f"a deposit of the type {action} that won nothing")
+        tolerated(at, nothing, moves=0, better="accepted")
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit") and not at.observed.is_slow:
         _claim_all_of_a_grant(at)
 
 
 def _claim_all_of_a_grant(at: Stage) -> None:
     """Hold that the winnings of as many free bets as a grant has are paid, however long their ids (spec §2.2)."""
-    ids = [(at.fresh("free").ljust(_LONG_ID, "x"), at.fresh("round").ljust(_LONG_ID, "x")) for _ in range(MAX_COUNT)]
-    free = tuple(FreeBet(id=one, round_id=another, wager_cents=1, won_cents=1) for one, another in ids)
-    claim = at.claim(len(free), "FREE_BET_CLAIM", free_bets=free)
+    claim = at.claim(MAX_COUNT, "FREE_BET_CLAIM", free_bets=free_bets(at, MAX_COUNT, 1, width=_LONG_ID))
     heard = at.ask(claim, f"a claim of the {MAX_COUNT} free bets of one grant")
     if not heard.succeeded:
-        length = len(heard.request.body)
-        told = f"refused with {heard.code} instead of SUCCESS; its body has {length:,} bytes"
-        if at.send(of_bytes(at, length)).succeeded:
-            raise Found(f"{told}. A balance check of as many is accepted", heard)
-        told += f". A balance check of {longest_read(at, length):,} bytes is accepted, and none that is longer"
-        raise Found(told, heard, cause=KnownCause.SHORT_BODIES)
+        check_length(at, heard)
     at.check_moved(heard, at.player, claim.amount_cents)
 
 

@@ -28,7 +28,6 @@ _GARBAGE: Final = {
     "a signature of 4,000 characters": "A" * 4_000,
 }
 _HUGE_BYTES: Final = 5_000_000
-_LATER_DAYS: Final = 1
 
 
 def e01(at: Stage) -> None:
@@ -124,7 +123,7 @@ def e07(at: Stage) -> None:
     between = at.placed(title="another withdraw")
     for when in ("again", *(["again, a day later"] if "later" in at.supplied else [])):
         if when != "again":
-            at.act("later", _LATER_DAYS)
+            at.act("later", 1)
         for call, first in firsts:
             at.again(call, first, f"{named(call)} {when}")
     at.accepts(between.deposit(between.wager_cents), "its deposit")
