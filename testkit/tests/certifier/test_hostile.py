@@ -1,6 +1,7 @@
 """The scenarios of hostile input: right wallets pass, wrong ones are told what they do, sound ones get advice."""
 
 import logging
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -116,6 +117,14 @@ def test_a_wrong_wallet_is_told_what_it_does(
 ) -> None:
     """The verdict weighs what is at risk, and its reason names the body and what became of it."""
     hold_told(wrong, scenario, weight, told)
+
+
+class ReadsUtf16(PlainWallet):
+    """Reads a body in whatever encoding its first bytes say, as Python's parser does."""
+
+    def _parse(self, body: bytes) -> object:
+        is_utf16 = body.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+        return super()._parse(body.decode("utf-16").encode() if is_utf16 else body)
 
 
 class ReadsAmountsInText(PlainWallet):
@@ -259,6 +268,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
 @pytest.mark.parametrize(
     ("sound", "scenario", "weight", "told"),
     [
+        pytest.param(ReadsUtf16, "F01", ADVICE, "UTF-16: accepted; no money moved wrongly", id="UTF-16"),
         pytest.param(CallsTheUnreadableAFailure, "F01", ADVICE, "may send it again for hours", id="a failure"),
         pytest.param(NullIsAbsent, "F02", ADVICE, "whose tx_id is null: accepted", id="null is absent"),
         pytest.param(SkipsNull, "F02", ADVICE, "a deposit whose amount is null: accepted", id="won"),

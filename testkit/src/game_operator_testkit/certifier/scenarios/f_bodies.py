@@ -36,6 +36,12 @@ _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "half a withdraw": lambda body: body[: len(body) // 2],
     "a withdraw without its last brace": lambda body: body[:-1],
 }
+#: What some parsers take, and others do not.
+_UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "a byte order mark and a withdraw": lambda body: b"\xef\xbb\xbf" + body,
+    "a withdraw in UTF-16": lambda body: body.decode().encode("utf-16"),
+    "a withdraw, twice": lambda body: body + body,
+}
 #: Not whole numbers of cents.
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
 #: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
@@ -75,12 +81,15 @@ _WHOLE: Final = "one that is sent in one piece is accepted"
 
 
 def f01(at: Stage) -> None:
-    """Nothing, null, arrays, half a body and bytes that are not UTF-8 are refused."""
+    """Nothing, null, arrays, half a body and bytes that are not UTF-8 are refused; what some parsers take should be."""
     genuine = [(at.request(at.bet().withdraw(), f"a body that is {what}"), by) for what, by in _UNREADABLE.items()]
     at.refuses_all([replace(each, body=by(each.body)) for each, by in genuine], Code.INVALID_REQUEST)
     invalid = at.request(at.bet().withdraw(), "a body that is a withdraw whose last id has a byte that is no UTF-8")
     invalid = replace(invalid, body=invalid.body[:-2] + b"\xff" + invalid.body[-2:])
     at.refuses(invalid, "", Code.INVALID_REQUEST, cause=KnownCause.NO_UTF8)
+    for what, changed in _UNUSUAL.items():
+        request = at.request(at.bet().withdraw(), f"a body that is {what}")
+        tolerated(at, replace(request, body=changed(request.body)), moves=-at.unit_cents, better="refused")
 
 
 def f02(at: Stage) -> None:
