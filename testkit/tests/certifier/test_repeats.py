@@ -132,6 +132,14 @@ class TakesWhatIsAlikeForARepeat(PlainWallet):
         return outcome
 
 
+class TrimsPlayers(PlainWallet):
+    """Sound: knows its players by more names than one."""
+
+    def _read_id(self, value: object, longest: int) -> str:
+        text = super()._read_id(value, longest)
+        return text.strip() if text.startswith("player-") else text
+
+
 class FewCodes(PlainWallet):
     """Sound: has no word for a known tx_id."""
 
@@ -168,6 +176,7 @@ def test_repeats_word_for_word_are_advised_to_say_so_in_the_profile() -> None:
     ("sound", "advised"),
     [
         pytest.param(TakesWhatIsAlikeForARepeat, {"B10", "B12"}, id="SUCCESS, and nothing moves"),
+        pytest.param(TrimsPlayers, {"B09"}, id="a space after a player's id"),
         pytest.param(FewCodes, {"B04", "B12", "B13"}, id="another code of the same kind"),
     ],
 )

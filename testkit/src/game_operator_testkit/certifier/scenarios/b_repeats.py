@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import MovingCall
+from game_operator.models.webhooks import BalanceCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
@@ -189,6 +189,23 @@ def b09(at: Stage) -> None:
     bets = [at.bet(bet_id=bet_id) for bet_id in (name, name.swapcase(), f"{name} ")]
     at.accepts_all([(bet.withdraw(), f"a withdraw of the bet {bet.bet_id!r}") for bet in bets])
     at.accepts_all([(bet.deposit(2 * bet.wager_cents), f"the deposit of the bet {bet.bet_id!r}") for bet in bets])
+    for player_id in (f"{at.player.id} ", at.player.id.swapcase()):
+        if player_id not in (at.player.id, at.other.id):
+            _check_is_another(at, player_id)
+
+
+def _check_is_another(at: Stage, player_id: str) -> None:
+    """Advise if the wallet takes *player_id* for the player's: no service has two such players, but a person may."""
+    heard = at.ask(BalanceCall(player_id=player_id), f"the balance of {player_id!r}")
+    if not heard.succeeded:
+        return
+    bet = replace(at.bet(), player_id=player_id)
+    placed = at.send(at.request(bet.withdraw(), f"a withdraw of {player_id!r}"))
+    pays = at.balance_of(at.player) != at.player.due_cents
+    at.send(at.request(bet.rollback(), "its rollback"))
+    at.check_balances(at.player)
+    told = f"returned SUCCESS, and {at.player.id!r} pays its bets; it is another id" if pays else ""
+    at.advise(told or f"returned SUCCESS; it is another id than {at.player.id!r}", placed if pays else heard)
 
 
 def b10(at: Stage) -> None:
