@@ -11,7 +11,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from playwright.sync_api import Browser, expect
 
-from game_operator.errors import TransportError
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
@@ -75,62 +74,32 @@ def test_the_bar_is_on_every_page(idle: httpx.Client, path: str) -> None:
     """Once, and the same."""
     assert idle.get(path).text.count('id="status-bar"') == 1
     shown = bar(idle, path)
-    for part in ("Faults none on Repeats", "Wallet none configured", "Last error none"):
+    for part in ("Faults none on Repeats", "Last call to the wallet none yet"):
         assert part in shown
 
 
-def test_how_the_wallet_is(room: Sandbox, own_http: httpx.Client, known_url: str) -> None:
-    """Never asked, answering, gone, and back; the last error stays, with a link where there is a call."""
-    room.wallet_url = known_url
-    assert "Wallet not asked yet" in bar(own_http)
-    play(room)
-    assert "answering" in bar(own_http)
-    room.wallet_url = "http://127.0.0.1:1"
-    with pytest.raises(TransportError):
-        play(room)
-    silent = bar(own_http)
-    assert "no answer since " in silent
-    assert "the wallet could not be reached" in silent
-    room.wallet_url = known_url
-    play(room)
-    back = bar(own_http)
-    assert "answering" in back
-    assert "the wallet could not be reached" in back
-
-
-def test_a_forged_call_that_is_refused_is_no_error(room: Sandbox, own_http: httpx.Client, known_url: str) -> None:
-    """The wallet is right to refuse it."""
-    room.wallet_url = known_url
-    room.faults.plan = FaultPlan.parse("forged@1")
-    play(room)
-    assert "forged" in {each.fault for each in room.live.recent()}
-    assert "answering" in bar(own_http)
-    assert "Last error none" in bar(own_http)
-
-
-@pytest.mark.parametrize("fault", ["request-lost", "reply-lost"])
-def test_a_call_that_a_fault_lost_is_an_error(
-    room: Sandbox, own_http: httpx.Client, known_url: str, fault: str
+@pytest.mark.parametrize(
+    ("faults", "call", "said"),
+    [
+        pytest.param("none", {"won_cents": 0}, "SUCCESS to deposit", id="it answers"),
+        pytest.param("none", {"player_id": "p2"}, "PLAYER_NOT_FOUND to withdraw", id="it refuses"),
+        pytest.param("reply-lost@2", {"won_cents": 0}, "SUCCESS to deposit, reply lost", id="the answer was lost"),
+        pytest.param("request-lost@2", {"won_cents": 0}, "no answer to deposit", id="the call was lost"),
+    ],
+)
+def test_the_newest_call_to_the_wallet(
+    room: Sandbox, own_http: httpx.Client, known_url: str, faults: str, call: dict[str, Any], said: str
 ) -> None:
-    """With a link to it; the wallet itself is not called silent for it."""
-    room.wallet_url = known_url
-    room.faults.plan = FaultPlan.parse(f"{fault}@2")
-    play(room)
-    lost = next(each for each in room.live.recent() if each.fault == fault)
-    assert "answering" in bar(own_http)
-    assert "no answer to deposit" in bar(own_http)
-    assert f'href="/live/{lost.number}"' in own_http.get("/faults").text.partition("</section>")[0]
-
-
-def test_a_wrong_balance_is_an_error(room: Sandbox, own_http: httpx.Client, known_url: str) -> None:
-    """With a link to the call that showed it, until it is accepted."""
-    room.wallet_url = known_url
-    play(room)
-    room.service.balances.reported("p1", 1, number=room.live.count)
-    assert "wrong balance of p1" in bar(own_http)
-    assert f'href="/live/{room.live.count}"' in own_http.get("/faults").text.partition("</section>")[0]
-    room.service.balances.accept("p1")
-    assert "Last error none" in bar(own_http)
+    """What came of it, with a link to it; calls of the Operator API do not count."""
+    room.wallet_url, room.service.retries = known_url, "none"
+    assert "Last call to the wallet none yet" in bar(own_http)
+    room.faults.plan = FaultPlan.parse(faults)
+    room.play_round(**{"player_id": "p1", "wager_cents": 100, **call})
+    number = room.live.count
+    httpx.get(f"{room.base_url}/api/v0.2/fetch-games", trust_env=False)
+    assert room.live.count == number + 1
+    assert re.search(rf"Last call to the wallet .* ago.*{said}", bar(own_http))
+    assert f'href="/live/{number}"' in own_http.get("/faults").text.partition("</section>")[0]
 
 
 class Credulous:
@@ -140,17 +109,15 @@ class Credulous:
         """Return."""
 
 
-def test_a_wrong_acceptance_is_an_error(room: Sandbox, own_http: httpx.Client) -> None:
-    """With a link to the call."""
+def test_a_wrong_acceptance(room: Sandbox, own_http: httpx.Client) -> None:
+    """It is not called SUCCESS."""
     ledger = MemoryLedger()
     ledger.open_account("p1", Decimal(100))
     with asgi_server(asgi_app(WebhookReceiver(authenticator=Credulous()), Wallet(ledger))) as port:
         room.wallet_url = f"http://127.0.0.1:{port}"
-        room.faults.plan = FaultPlan.parse("forged@1")
+        room.faults.plan = FaultPlan.parse("reserialised@2")
         play(room)
-    assert "SUCCESS to a call that must be refused to withdraw" in bar(own_http)
-    error = next(each for each in room.live.recent() if each.signature == "forged")
-    assert f'href="/live/{error.number}"' in own_http.get("/live").text.partition("</section>")[0]
+    assert "accepted to deposit" in bar(own_http)
 
 
 def test_a_key_that_the_wallet_does_not_know(room: Sandbox, own_http: httpx.Client, known_url: str) -> None:
@@ -164,7 +131,7 @@ def test_a_key_that_the_wallet_does_not_know(room: Sandbox, own_http: httpx.Clie
     play(room)
     refused = bar(own_http)
     assert "not accepted yet" in refused
-    assert "answers INVALID_SIGNATURE" in refused
+    assert "INVALID_SIGNATURE to rollback" in refused
 
 
 @pytest.mark.parametrize(
@@ -210,12 +177,12 @@ def test_an_open_page_stays_true(room: Sandbox, browser: Browser, known_url: str
     with visiting(browser, room.base_url, viewport={"width": 400, "height": 800}) as screen:
         screen.goto("/wallet")
         status = screen.get_by_role("region", name="Status")
-        expect(status).to_contain_text("not asked yet")
+        expect(status).to_contain_text("none yet")
         before = status.bounding_box()
         room.faults.plan = FaultPlan.parse("bad-network")
         play(room)
         expect(status).to_contain_text("bad network")
-        expect(status).to_contain_text("answering")
+        expect(status).to_contain_text("SUCCESS to deposit")
         after = status.bounding_box()
         assert before is not None
         assert after is not None
@@ -248,7 +215,7 @@ def test_without_javascript_the_bar_says_when(room: Sandbox, browser: Browser, k
         expect(screen.locator(".status-bar .when-still").first).to_contain_text(" UTC")
 
 
-def test_no_error_is_cut_off(room: Sandbox, browser: Browser, known_url: str) -> None:
+def test_no_answer_is_cut_off(room: Sandbox, browser: Browser, known_url: str) -> None:
     """At 1280 pixels the longest common ones are read in full."""
     room.wallet_url = known_url
     play(room)
@@ -256,7 +223,7 @@ def test_no_error_is_cut_off(room: Sandbox, browser: Browser, known_url: str) ->
     room.play_round(player_id="p1", wager_cents=100, cancel=True)
     with visiting(browser, room.base_url, viewport={"width": 1280, "height": 800}) as screen:
         screen.goto("/keys")
-        for text in ("not accepted yet", "answers INVALID_SIGNATURE", "INVALID_SIGNATURE to rollback"):
+        for text in ("not accepted yet", "INVALID_SIGNATURE to rollback"):
             shown = screen.locator(".status-bar dd").get_by_text(text)
             expect(shown).to_be_visible()
             assert shown.evaluate("each => each.scrollWidth <= each.parentElement.clientWidth"), text

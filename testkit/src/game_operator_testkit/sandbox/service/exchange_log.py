@@ -164,6 +164,12 @@ class LiveLog:
         with self._lock:
             return self._count
 
+    @property
+    def newest_webhook(self) -> Exchange | None:
+        """The newest call to the wallet, or None if the log has none."""
+        with self._lock:
+            return next((each for each in reversed(self._exchanges) if each.direction == "webhook"), None)
+
     def keep_in(self, path: Path) -> None:
         """
         Begin with the exchanges that earlier runs have left in the file at *path*, and write new ones there too.

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
@@ -33,7 +33,6 @@ from game_operator_testkit.sandbox.service.key_history import KeyHistory
 from game_operator_testkit.sandbox.service.lies import Lies
 from game_operator_testkit.sandbox.service.operator_api import answer, signature_verdict
 from game_operator_testkit.sandbox.service.requested_rounds import RequestedRounds
-from game_operator_testkit.sandbox.service.wallet_health import HealthWatch
 from game_operator_testkit.sandbox.service.world import PlacedBet, SandboxWorld
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
@@ -108,8 +107,6 @@ class SandboxService:
         self.world: SandboxWorld = world
         self.faults: FaultSwitches = FaultSwitches()
         self.live: LiveLog = LiveLog()
-        #: How the wallet is.
-        self.health: Final = HealthWatch()
         #: Since when the service signs with its key.
         self.key_history: Final = KeyHistory()
         self.balances: BalanceBoard = BalanceBoard(clock)
@@ -237,11 +234,7 @@ class SandboxService:
         self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
     ) -> None:
         async def answer_of(post: Post) -> Answer:
-            try:
-                carried = await carry(post)
-            except TransportError:
-                self.health.unreachable(_machine_millis())
-                raise
+            carried = await carry(post)
             if carried.answer is not None:
                 deliveries.append(delivered(carried))
             return replace(answer_to(post, carried), number=self.saw(post, carried).number)
@@ -342,11 +335,10 @@ class SandboxService:
         return self.live.record(exchange)
 
     def _judge(self, exchange: Exchange, *, is_genuine: bool) -> None:
-        """Take notice of what an answer says of the wallet, and of the key that signed the call."""
-        answer = self.health.saw(exchange, is_genuine=is_genuine)
-        if answer is None or answer.code is None or not is_genuine:
+        """Take notice of what an answer says of the key that signed the call."""
+        if exchange.code is None or not is_genuine:
             return
-        accepted = answer.code != WebhookErrorCode.INVALID_SIGNATURE
+        accepted = exchange.code != WebhookErrorCode.INVALID_SIGNATURE
         keys, path, body = self.keys, exchange.path, exchange.request_body
         # A round that began before a rotation is signed with the key before to its end.
         known = self.key_history.now.accepted
