@@ -47,7 +47,7 @@ _NAVIGATION: Final = {each.TITLE.lower().replace(" ", "-"): each.PATH for each i
 #: The pages that pictures are taken of: those of the navigation, and those that they lead to.
 NAMES: Final = (
     *_NAVIGATION,
-    *("open-bet", "bet", "round", "exchange", "two-calls", "switch-of-keys", "refused"),
+    *("open-bet", "bet", "round", "exchange", "two-calls", "refused"),
 )
 #: An id that turns the text behind it around, unless it is isolated.
 TURNING: Final = "evil\u202enalp"
@@ -260,7 +260,6 @@ def _played(sandbox: Sandbox, ledger: SqlLedger) -> dict[str, str]:
         "round": f"/bets?{urlencode(a_round)}",
         "exchange": "/live/1",
         "two-calls": "/live/compare?call=1&call=2",
-        "switch-of-keys": "/keys/switch",
         "refused": "/nowhere",
     }
     assert tuple(pages) == NAMES

@@ -123,7 +123,7 @@ def call_values(sandbox: "Sandbox", exchange: Exchange, *, host: str) -> dict[st
         "row": shown,
         "newer": log.exchange(exchange.number + 1),
         "older": log.exchange(exchange.number - 1),
-        "hint": hint(exchange, sandbox.service.key_history.now),
+        "hint": hint(exchange),
         "meaning": meaning(shown),
         "wrong": wrong.get(exchange.number),
         "began": began_with(sandbox, exchange) if exchange.number in wrong else (0, 0),

@@ -22,7 +22,7 @@ from game_operator.text import clean, iso_time, templates
 from game_operator_testkit.control_room.amounts import money_in, units_in
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.forms import TOKEN_FIELD, read_form
-from game_operator_testkit.control_room.outcomes import folded
+from game_operator_testkit.control_room.outcomes import folded, row
 from game_operator_testkit.control_room.status import ago, status_of
 from game_operator_testkit.control_room.wrong_balances import first_mistake
 from game_operator_testkit.provider.latency import coordinate
@@ -73,8 +73,10 @@ class PageContext:
 
     def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
         """Keep what was *played*, and forget the oldest of what is too much."""
-        # While the wallet does not know the service's new key, what it refuses is no mistake.
-        self.played[played_id] = bet_ids, () if self.sandbox.service.key_history.now.is_doubtful else mistakes
+        newest = self.sandbox.live.newest_webhook
+        # While the wallet does not know the service's key, what it refuses is no mistake.
+        is_refused_key = newest is not None and row(newest).is_refused_key
+        self.played[played_id] = bet_ids, () if is_refused_key else mistakes
         if len(self.played) > _MOST_PLAYED:
             del self.played[next(iter(self.played))]
 
@@ -122,8 +124,7 @@ class PageContext:
         return {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
-        service = self.sandbox.service
-        return BetOutcome(bet, calls, service.profile, service.key_history.now, first_mistake(self.sandbox, calls))
+        return BetOutcome(bet, calls, self.sandbox.service.profile, first_mistake(self.sandbox, calls))
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""

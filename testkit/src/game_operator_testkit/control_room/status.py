@@ -31,7 +31,6 @@ def status_of(sandbox: "Sandbox") -> dict[str, Any]:  # Any: values of a templat
         "faults": [_TITLES[fault] for fault in dict.fromkeys((*plan.rates, *plan.nth))],
         "retries": retry_preset(service.retries),
         "key": "" if keys is None else short(keys.fingerprint),
-        "period": service.key_history.now,
         "newest": None if newest is None else row(newest),
     }
 
