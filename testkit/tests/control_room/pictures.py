@@ -53,10 +53,10 @@ NAMES: Final = (
 TURNING: Final = "evil\u202enalp"
 #: 2026-01-05, 10:00 UTC: the service's clock stands still.
 _NOW_MILLIS: Final = 1_767_607_200_000
-#: What differs each time: the time and the wallet's latency decide how a chart and a report look, and a command has
-#: the names of folders. The style is not a part of the page, whose own rules about what may be loaded stay.
+#: What differs each time: the time and the wallet's latency decide how a report looks, and a command has the names of
+#: folders. The style is not a part of the page, whose own rules about what may be loaded stay.
 _MASKED: Final = """
-.chart, iframe, #command { visibility: hidden !important; }
+iframe, #command { visibility: hidden !important; }
 #command { height: 6rem; }
 :root { scrollbar-width: none; }
 .raw { line-break: anywhere !important; }

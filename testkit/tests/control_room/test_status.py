@@ -135,7 +135,7 @@ def test_faults_are_counted_and_named(room: Sandbox, own_http: httpx.Client, fau
     assert shown in " ".join(bar(own_http).split())
 
 
-@pytest.mark.parametrize("path", ["/wallet?player=p1&x=%20", "/faults", "/nowhere"])
+@pytest.mark.parametrize("path", ["/live?player=p1&x=%20", "/faults", "/nowhere"])
 def test_one_click_switches_off(room: Sandbox, own_http: httpx.Client, path: str) -> None:
     """From every page, and without a script it leads to the faults; a form without our token changes nothing."""
     room.faults.plan = FaultPlan.parse("bad-network")

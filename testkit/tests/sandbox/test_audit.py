@@ -57,7 +57,7 @@ def differences(
 def wrong_since(*suspects: Dealt) -> PlayerBalance:
     """Return a player for whom the wallet reported 0.01 in place of 0.02."""
     told = ReportedBalance(0, 1, 2)
-    return PlayerBalance("p1", told, None, told, 1, 0, suspects)
+    return PlayerBalance("p1", told, None, (told,), 0, suspects)
 
 
 def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:

@@ -24,8 +24,6 @@ from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.forms import TOKEN_FIELD, read_form
 from game_operator_testkit.control_room.outcomes import folded, row
 from game_operator_testkit.control_room.status import ago, status_of
-from game_operator_testkit.control_room.wrong_balances import first_mistake
-from game_operator_testkit.provider.latency import coordinate
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.world import PlacedBet
 
@@ -124,7 +122,10 @@ class PageContext:
         return {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
-        return BetOutcome(bet, calls, self.sandbox.service.profile, first_mistake(self.sandbox, calls))
+        service = self.sandbox.service
+        mistakes = service.balances.mistakes()
+        first = next((mistakes[each.number] for each in calls if each.number in mistakes), None)
+        return BetOutcome(bet, calls, service.profile, first)
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
@@ -210,9 +211,7 @@ def see_other(path: str) -> RedirectResponse:
 def environment() -> Environment:
     """Return the templates of the pages."""
     filters = (ago, clipped, clock_time, folded, money_in, units_in)
-    made = templates(Path(__file__).with_name("templates"), *filters)
-    made.filters["n"] = coordinate
-    return made
+    return templates(Path(__file__).with_name("templates"), *filters)
 
 
 def clipped(text: str, most: int) -> str:
