@@ -20,7 +20,7 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator
 from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.carrying import play
@@ -229,7 +229,7 @@ def deal(
     **options: Any,  # Any: those of Dealer.
 ) -> Dealer:
     """Play *items* to their end, and return the dealer."""
-    dealer = Dealer(items, faults=plan or FaultPlan(), retries=retry_preset(retries), **options)
+    dealer = Dealer(items, faults=FaultSwitches(plan or FaultPlan()), retries=retry_preset(retries), **options)
 
     async def everything() -> None:
         await play(dealer, courier.post, concurrency=concurrency)

@@ -20,7 +20,7 @@ from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCal
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post, Sent
-from game_operator_testkit.provider.faults import LASTING_FAULTS, NO_FAULTS, Fault, FaultPlan
+from game_operator_testkit.provider.faults import LASTING_FAULTS, Fault, FaultSwitches
 from game_operator_testkit.sandbox.dealing import accepted_mistakes
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
@@ -42,7 +42,7 @@ class Dealer:
 
     Args:
         items: Rounds and claims in the order of their times.
-        faults: What is laid over the deliveries.
+        faults: What is laid over the deliveries; the rates are those of now, to the end.
         retries: When an unanswered call is sent again.
         seed: What the faults are drawn by, together with a call's number.
         profile: Names the fields of the bodies; claims that it has no words for are not played.
@@ -56,7 +56,7 @@ class Dealer:
         self,
         items: Iterable[PlannedItem],
         *,
-        faults: FaultPlan = NO_FAULTS,
+        faults: FaultSwitches | None = None,
         retries: RetryPreset | None = None,
         seed: int | str = 0,
         profile: Profile | None = None,
@@ -70,7 +70,9 @@ class Dealer:
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         self._writer = BodyWriter(profile or Profile())
         #: What is laid over the deliveries, and how many calls were planned.
-        self.faults: FaultDraws = FaultDraws(faults, seed, self._writer, each_occurs=each_fault_occurs)
+        self.faults: FaultDraws = FaultDraws(
+            faults or FaultSwitches(), seed, self._writer, each_occurs=each_fault_occurs
+        )
         self._on_change = on_change or (lambda _dealt: None)
         # A board that nobody reads costs little.
         self._balances = balances or BalanceBoard()

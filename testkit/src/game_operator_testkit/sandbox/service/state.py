@@ -176,7 +176,7 @@ class SandboxService:
                 self._claiming.add(item.free_bet_id)
         return Dealer(
             (item,),
-            faults=self.faults.reserve(),
+            faults=self.faults,
             retries=retries,
             # Each item has its own plan, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
@@ -236,10 +236,9 @@ class SandboxService:
             dealer.answered(order, [await answer_of(post) for post in order.posts])
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
-        """Return what became of *item*, and count its calls for faults that wait for the Nth."""
+        """Return what became of *item*."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
-        self.faults.release(dealer.faults.plan, dealer.faults.calls, dealer.faults.struck_nth)
         problems = tuple(
             problem for dealt in dealer.dealt for problem in (*dealt.problems, *dealt.wrong_statuses(of_replies=True))
         )

@@ -16,7 +16,7 @@ from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Answer, Post, answer_to
-from game_operator_testkit.provider.faults import FaultPlan
+from game_operator_testkit.provider.faults import FaultPlan, FaultSwitches
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance
@@ -145,7 +145,7 @@ class Storm:
         )
         return Dealer(
             plan,
-            faults=FaultPlan.parse(head.faults),
+            faults=FaultSwitches(FaultPlan.parse(head.faults)),
             retries=retry_preset(head.retries),
             seed=head.seed,
             profile=self.profile,
