@@ -87,7 +87,7 @@ def granted(sandbox: Sandbox, **changes: object) -> str:
         "expire_duration_millis": DAY_MILLIS, "reference_id": "r1",
     }  # fmt: skip
     request = GrantRequest.model_validate(terms | changes)
-    accepted = sandbox.world.grant("acme", request, now_millis=NOW_MILLIS)
+    accepted = sandbox.world.grant(request, now_millis=NOW_MILLIS)
     assert isinstance(accepted, GrantAccepted)
     return accepted.free_bet_id
 

@@ -36,7 +36,6 @@ class KeysPage(Page):
         """Show the keys, and a *problem* if there is one."""
         # In a thread: the service's key may have to be made first.
         keys = await run_in_threadpool(lambda: self._sandbox.service.keys)
-        operator = self._sandbox.world.account(self._sandbox.operator_id)
         next_pem, previous = self._sandbox.prepared_service_key_pem, keys.previous
         return self._context.page(
             request,
@@ -46,7 +45,7 @@ class KeysPage(Page):
             service_key=_shown(keys.current.public_key_pem()),
             next_key=None if next_pem is None else _shown(next_pem),
             previous_key=None if previous is None else _shown(previous.public_key_pem()),
-            operator_key=None if operator is None else _shown(operator.public_key),
+            operator_key=_shown(self._sandbox.world.public_key),
         )
 
     async def download(self, request: Request) -> Response:

@@ -88,8 +88,8 @@ class PageContext:
         return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
 
     def games(self) -> Sequence[GameInfo]:
-        """Return the operator's catalogue."""
-        return self.sandbox.world.games(self.sandbox.operator_id)
+        """Return the catalogue."""
+        return self.sandbox.world.games()
 
     def instance(self, instance_id: str) -> GameInstance | None:
         """Return the instance with this id, or None."""
@@ -110,7 +110,7 @@ class PageContext:
 
     def bet(self, bet_id: str) -> BetOutcome:
         """Return a bet with the calls about it in the live log, oldest first."""
-        bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
+        bet = self.sandbox.world.bet(bet_id, now_millis=self.now_millis())
         return self._outcome(bet, self.calls_about(bet_id))
 
     def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, BetOutcome]:
