@@ -11,7 +11,6 @@ import sqlite3
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
@@ -113,19 +112,13 @@ class Exchange:
         except MalformedCallError:
             return None
 
-    @cached_property
-    def call_key(self) -> bytes:
-        """
-        The same for all deliveries of one call: those with the same path, body and verdict on the signature.
-
-        Empty for what is not delivered twice.
-        """
+    @property
+    def call_key(self) -> tuple[str, str, bytes] | None:
+        """The same for all deliveries of one call; None for what is not delivered twice."""
         if self.direction == "api" or self.path == _BALANCE_PATH:
-            return b""
+            return None
         # A copy that somebody else has signed is not the call.
-        key = blake2b(f"{self.path}\0{self.signature}\0".encode(errors="replace"), digest_size=16)
-        key.update(self.request_body)
-        return key.digest()
+        return self.path, self.signature, self.request_body
 
     @property
     def operation(self) -> str:
@@ -153,7 +146,7 @@ class LiveLog:
         self._kept_bytes = kept_bytes
         self._bytes = 0
         self._count = 0
-        self._deliveries: dict[bytes, deque[int]] = {}
+        self._deliveries: dict[tuple[str, str, bytes], deque[int]] = {}
         #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: str = secrets.token_hex(8)
         self._file: ExchangeFile | None = None
@@ -251,7 +244,7 @@ class LiveLog:
     def deliveries(self, exchange: Exchange) -> tuple[int, ...]:
         """Return the numbers of all deliveries of *exchange*'s call that are in the log, the oldest first."""
         with self._lock:
-            return tuple(self._deliveries.get(exchange.call_key, ()))
+            return tuple(self._deliveries.get(exchange.call_key, ())) if exchange.call_key else ()
 
 
 def _length(exchange: Exchange) -> int:
