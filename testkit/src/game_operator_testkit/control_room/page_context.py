@@ -23,7 +23,7 @@ from game_operator_testkit.control_room.amounts import money_in, units_in
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.forms import TOKEN_FIELD, read_form
 from game_operator_testkit.control_room.outcomes import folded, row
-from game_operator_testkit.control_room.status import ago, status_of
+from game_operator_testkit.control_room.status import status_of
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.world import PlacedBet
 
@@ -210,7 +210,7 @@ def see_other(path: str) -> RedirectResponse:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages."""
-    filters = (ago, clipped, clock_time, folded, money_in, units_in)
+    filters = (clipped, clock_time, folded, money_in, units_in)
     return templates(Path(__file__).with_name("templates"), *filters)
 
 
