@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
@@ -45,8 +45,6 @@ class _Record:
         history: What was sent and what came back, in the order of the answers.
     """
 
-    KIND: ClassVar[str]
-
     planned: PlannedBet | PlannedClaim
     state: ServiceState
     lost: bool = False
@@ -67,7 +65,7 @@ class _Record:
     @property
     def subject(self) -> str:
         """What reports call it: bet or claim, and its id."""
-        return f"{self.KIND} {self.key}"
+        return f"{'bet' if isinstance(self.planned, PlannedBet) else 'claim'} {self.key}"
 
     def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
         """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
@@ -90,7 +88,12 @@ class _Record:
 
     def history_in_words(self) -> Iterator[str]:
         """Yield what was sent and what came back, line by line."""
-        yield f"{self.subject} of {self.player_id}, {self.planned.in_words}"
+        planned = self.planned
+        if isinstance(planned, PlannedBet):
+            money = f"wager {amount_from_cents(planned.wager_cents)}, planned to end {planned.end}"
+        else:
+            money = f"{amount_from_cents(planned.won_cents)}"
+        yield f"{self.subject} of {self.player_id}, {money}"
         for sent in sorted(self.history, key=lambda sent: sent.post.serial):
             post = sent.post
             faults = f", {post.faults}" if post.faults else ""
@@ -112,8 +115,6 @@ class DealtBet(_Record):
         jackpot_paid: Whether its jackpot was answered SUCCESS.
         unsent: The lasting fault that keeps its deposit or rollback back, or None.
     """
-
-    KIND: ClassVar[str] = "bet"
 
     planned: PlannedBet
     accepted: bool = False
@@ -148,15 +149,13 @@ class DealtBet(_Record):
 class DealtClaim(_Record):
     """Free bets that were played, and their winnings claimed."""
 
-    KIND: ClassVar[str] = "claim"
-
     planned: PlannedClaim
     state: ServiceState = ServiceState.CLAIMING
 
     @property
     def belief(self) -> str:
         """Where the service has it, in words."""
-        return f"the service has it {self.state}, {self.planned.in_words}"
+        return f"the service has it {self.state}, {amount_from_cents(self.planned.won_cents)}"
 
     @property
     def moved_cents(self) -> int:

@@ -16,7 +16,6 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
-from game_operator.money import amount_from_cents
 from game_operator.protocol.made_ids import STORM_DIGITS, storm_bet_id
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.requests import BetCalls
@@ -58,11 +57,6 @@ class PlannedBet(BetCalls):
     ends_at_millis: int
     jackpot_cents: int = 0
     settlement_fault: Fault | None = field(default=None, repr=False)
-
-    @property
-    def in_words(self) -> str:
-        """Wager and end, for people."""
-        return f"wager {amount_from_cents(self.wager_cents)}, planned to end {self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +121,6 @@ class PlannedClaim:
             instance_id=self.instance_id,
             game=self.game,
         )
-
-    @property
-    def in_words(self) -> str:
-        """What was won, for people."""
-        return f"{amount_from_cents(self.won_cents)}"
 
 
 PlannedItem: TypeAlias = PlannedRound | PlannedClaim
