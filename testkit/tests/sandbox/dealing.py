@@ -15,6 +15,7 @@ from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import FreeBet, MovingCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.signing import Signature
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
@@ -120,7 +121,7 @@ class InProcess:
         await self._pause()
         if post.manner is Fault.REPLY_LOST:
             return unanswered("reply lost")
-        return answer_in(post, 200, answer)
+        return answer_in(post, HttpReply(200, {}, answer))
 
     async def settle(self) -> None:
         """Wait for what is still under way."""

@@ -448,7 +448,7 @@ def test_a_rollback_that_comes_first_leaves_a_tombstone() -> None:
     """The late withdraw is refused by it, and the player keeps the money (docs/decisions/0014)."""
     courier = InProcess()
     dealer = deal(courier, CANCELLED, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
-    assert [(sent.call.operation, str(sent.answer.code)) for sent in the_bet(dealer).history] == [
+    assert [(post.call.operation, str(answer.code)) for post, answer in the_bet(dealer).history] == [
         ("rollback", "BET_NOT_FOUND"),
         ("withdraw", "BET_ROLLED_BACK"),
     ]
@@ -461,7 +461,7 @@ def test_a_deposit_that_comes_first_is_credited_once_the_withdraw_came() -> None
     """It finds no bet, is repeated, and pays then (docs/decisions/0014)."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(nth={Fault.EARLY_DEPOSIT: 1}))
-    assert [(sent.call.operation, sent.answer.code) for sent in the_bet(dealer).history] == [
+    assert [(post.call.operation, answer.code) for post, answer in the_bet(dealer).history] == [
         ("deposit", "BET_NOT_FOUND"),
         ("withdraw", None),
         ("deposit", None),
@@ -910,8 +910,8 @@ def test_history_holds_every_post_of_a_bet() -> None:
     """Extras among them, each with what was heard."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(Fault.FORGED, Fault.DUPLICATE, Fault.OTHER_CONTENT))
-    assert [sent.post for sent in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
-    assert [(str(sent.post.extra), sent.answer.code) for sent in the_bet(dealer).history][:4] == [
+    assert [post for post, _ in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
+    assert [(str(post.extra), answer.code) for post, answer in the_bet(dealer).history][:4] == [
         ("forged", "INVALID_SIGNATURE"), ("None", None), ("duplicate", None),
         ("other-content", "DUPLICATE_TRANSACTION"),
     ]  # fmt: skip

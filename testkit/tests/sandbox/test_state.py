@@ -132,7 +132,7 @@ def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sa
     order = again.next()
     assert order is not None
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
-    again.answered(order, [answer_in(post, 200, said) for post in order.posts])
+    again.answered(order, [answer_in(post, HttpReply(200, {}, said)) for post in order.posts])
     service.played(late, again, [])
     with pytest.raises(ConfigurationError, match="claimed already"):
         service.dealer(claim)

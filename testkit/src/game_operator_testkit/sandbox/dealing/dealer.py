@@ -19,7 +19,7 @@ from typing import Final
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
-from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post, Sent
+from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post
 from game_operator_testkit.provider.faults import LASTING_FAULTS, Fault, FaultSwitches
 from game_operator_testkit.sandbox.dealing import accepted_mistakes
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
@@ -129,14 +129,14 @@ class Dealer:
                 kind = "claim" if isinstance(call, DepositCall) and call.is_claim else call.operation
                 if kind != "deposit" and left[kind] < most:
                     left[kind] += 1
-                    sent = sum(each.post.is_genuine and each.call == call for each in dealt.history)
+                    sent = sum(post.is_genuine and post.call == call for post, _ in dealt.history)
                     again = PendingCall(dealt, call, "", attempts=sent, first=answer, again=True)
                     self._add(self.now_millis + 1, again)
 
     def answered(self, order: Order, answers: Sequence[Answer]) -> None:
         """Take in the *answers* to the posts of *order*."""
         pending, answered = order.pending, list(zip(order.posts, answers, strict=True))
-        pending.dealt.history.extend(Sent(post, answer) for post, answer in answered)
+        pending.dealt.history.extend(answered)
         self._check(pending, answered)
         if pending.again:
             self._end_again(pending, answered)

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
-from game_operator_testkit.provider.delivery import Answer, Post, Sent
+from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.plan import PlannedBet, PlannedClaim
 
@@ -42,7 +42,7 @@ class _Record:
         lost: Whether the service gave a call up without knowing what became of it.
         problems: What no correct wallet would have answered.
         faults: The faults that occurred in its calls, in their order.
-        history: What was sent and what came back, in the order of the answers.
+        history: Each post with its answer, in the order of the answers.
     """
 
     planned: PlannedBet | PlannedClaim
@@ -50,7 +50,7 @@ class _Record:
     lost: bool = False
     problems: list[str] = field(default_factory=list)
     faults: dict[Fault, None] = field(default_factory=dict)
-    history: list[Sent] = field(default_factory=list)
+    history: list[tuple[Post, Answer]] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -70,10 +70,10 @@ class _Record:
     def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
         """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
         seen: set[MovingCall] = set()
-        for each in self.history:
-            if each.post.is_genuine and each.call not in seen and each.answer.settles(each.call):
-                seen.add(each.call)
-                yield each.call, each.answer
+        for post, answer in self.history:
+            if post.is_genuine and post.call not in seen and answer.settles(post.call):
+                seen.add(post.call)
+                yield post.call, answer
 
     def wrong_statuses(self, *, of_replies: bool = False) -> Iterator[str]:
         """
@@ -81,7 +81,7 @@ class _Record:
 
         With *of_replies* only answers that are a reply count: an error page may come from a proxy.
         """
-        answers = [sent.answer for sent in self.history if sent.post.is_genuine]
+        answers = [answer for post, answer in self.history if post.is_genuine]
         statuses = {answer.status for answer in answers if answer.reply is not None or not of_replies}
         for status in sorted(statuses - {None, _HTTP_OK}, key=str):
             yield f"a call was answered with HTTP {status}, which must be 200 always (spec §4.1)"
@@ -94,10 +94,9 @@ class _Record:
         else:
             money = f"{amount_from_cents(planned.won_cents)}"
         yield f"{self.subject} of {self.player_id}, {money}"
-        for sent in sorted(self.history, key=lambda sent: sent.post.serial):
-            post = sent.post
+        for post, answer in sorted(self.history, key=lambda sent: sent[0].serial):
             faults = f", {post.faults}" if post.faults else ""
-            yield f"  #{post.serial} {sent.call.operation}, delivery {post.attempt}{faults}: {sent.answer}"
+            yield f"  #{post.serial} {post.call.operation}, delivery {post.attempt}{faults}: {answer}"
             yield f"      POST {post.path} {post.body.decode()}"
 
 

@@ -111,7 +111,7 @@ def audit_answers(dealt: Iterable[Dealt], wrong: Mapping[str, PlayerBalance]) ->
 
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
     for each in dealt:
-        genuine = (sent.answer for sent in each.history if sent.post.is_genuine)
+        genuine = (answer for post, answer in each.history if post.is_genuine)
         # An answer of another status is a difference already.
         unreadable = next((answer for answer in genuine if answer.reply is None and answer.status == _HTTP_OK), None)
         problems = [*each.problems, *each.wrong_statuses()]

@@ -226,8 +226,8 @@ def _refusal(bet: DealtBet) -> str | None:
     """Return the code that *bet* was refused with, or None if it was not."""
     if bet.state is not ServiceState.REFUSED:
         return None
-    withdraws = (sent for sent in bet.history if sent.post.is_genuine and sent.call.operation == "withdraw")
-    return next((sent.answer.code for sent in withdraws if sent.answer.code and sent.answer.settles(sent.call)), None)
+    answers = (answer for call, answer in bet.definite() if call.operation == "withdraw")
+    return next((answer.code for answer in answers if answer.code), None)
 
 
 def _wrong(balances: BalanceBoard) -> dict[str, PlayerBalance]:
