@@ -186,13 +186,7 @@ class Storm:
         if self.courier is not None:
             await self._play(dealer, self.courier, on_progress)
             return
-        carrier = HttpCarrier(
-            self.wallet_url,
-            self.keys,
-            profile=self.profile,
-            timeout=self.timeout,
-            patience=self.patience,
-        )
+        carrier = HttpCarrier(self.wallet_url, self.keys, profile=self.profile, timeout=self.timeout)
 
         async def measured(post: Post) -> Answer:
             carried = await carrier.carry_post(post)
