@@ -56,8 +56,8 @@ def differences(
 
 def wrong_since(*suspects: Dealt) -> PlayerBalance:
     """Return a player for whom the wallet reported 0.01 in place of 0.02."""
-    told = ReportedBalance(0, 1, 2)
-    return PlayerBalance("p1", told, None, (told,), 0, suspects)
+    told = ReportedBalance(1, 2)
+    return PlayerBalance("p1", 1, None, (told,), 0, suspects)
 
 
 def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:

@@ -21,12 +21,12 @@ _TITLES: Final = {info.name: info.title for info in FAULTS}
 def status_of(sandbox: "Sandbox") -> dict[str, Any]:  # Any: values of a template.
     """Return what the bar shows."""
     service = sandbox.service
-    plan, keys, newest = service.faults.plan, service.keys_if_made, sandbox.live.newest_webhook
+    plan, newest = service.faults.plan, sandbox.live.newest_webhook
     return {
         "preset": plan.preset,
         "faults": [_TITLES[fault] for fault in dict.fromkeys((*plan.rates, *plan.nth))],
         "retries": retry_preset(service.retries),
-        "key": "" if keys is None else short(keys.fingerprint),
+        "key": short(service.keys.fingerprint),
         "newest": None if newest is None else row(newest),
     }
 

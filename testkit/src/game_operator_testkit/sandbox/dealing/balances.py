@@ -12,9 +12,8 @@ A balance that passes both may be right, and is not called wrong. The first answ
 that moved too much or too little.
 """
 
-import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
@@ -35,14 +34,12 @@ class ReportedBalance:
     A balance in an answer of the wallet.
 
     Attributes:
-        at_millis: When the answer came.
         reported_cents: The balance it carried.
         expected_cents: What it should have been; None while that is unknown, because calls overlapped.
         number: The number of the answer in the live log; 0 if it has none.
         added_cents: Of a mistake, by how much it changed the difference to what should be.
     """
 
-    at_millis: int
     reported_cents: int
     expected_cents: int | None = None
     number: int = 0
@@ -56,7 +53,7 @@ class PlayerBalance:
 
     Attributes:
         player_id: Whose balance.
-        last: The last balance reported; None if there is none.
+        last_cents: The last balance reported; None if there is none.
         expected_cents: What it should be now; None while that is unknown.
         mistakes: The balances with another difference than the one before, until they are accepted: a wallet that
             once moved too much reports a wrong balance from then on, and only the first of them shows the mistake.
@@ -65,7 +62,7 @@ class PlayerBalance:
     """
 
     player_id: str
-    last: ReportedBalance | None
+    last_cents: int | None
     expected_cents: int | None
     mistakes: tuple[ReportedBalance, ...]
     under_way: int
@@ -87,7 +84,7 @@ class _Player:
     """
 
     earlier_cents: deque[int] = field(default_factory=lambda: deque(maxlen=_KNOWN_AGAIN))
-    last: ReportedBalance | None = None
+    last_cents: int | None = None
     balances: set[int] | None = None
     under_way: int = 0
     begun: int = 0
@@ -117,7 +114,7 @@ class _Player:
     def report(self, point: ReportedBalance, *, repeated: bool) -> None:
         of_old = repeated and point.reported_cents in self.earlier_cents
         self.earlier_cents.append(point.reported_cents)
-        self.last = point
+        self.last_cents = point.reported_cents
         # A wallet may answer a repeat as it did the first time (docs/decisions/0012), which says nothing of today.
         if of_old:
             return
@@ -193,14 +190,10 @@ class BalanceBoard:
 
     For each call: ``begin`` before it is sent first, ``reported`` for each answer with a balance, ``end`` when it was
     answered definitely or given up. A call that is delivered several times begins and ends once.
-
-    Args:
-        clock: The time of an answer, in Unix milliseconds; None is the machine's clock.
     """
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._players: OrderedDict[str, _Player] = OrderedDict()
 
     def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
@@ -220,7 +213,7 @@ class BalanceBoard:
             alone = player.under_way == 0
             if alone:
                 player.begin(0, None)
-            player.report(ReportedBalance(self._clock(), balance_cents, number=number), repeated=repeated)
+            player.report(ReportedBalance(balance_cents, number=number), repeated=repeated)
             if alone:
                 player.end(0, None)
 
@@ -276,7 +269,7 @@ def _seen(player_id: str, player: _Player) -> PlayerBalance:
     settled = player.under_way == 0 and player.balances is not None and len(player.balances) == 1
     return PlayerBalance(
         player_id=player_id,
-        last=None if player.last is None else replace(player.last),
+        last_cents=player.last_cents,
         expected_cents=next(iter(player.balances or ())) if settled else None,
         mistakes=tuple(map(replace, player.mistakes)),
         under_way=player.under_way,

@@ -103,7 +103,7 @@ class SandboxService:
         self.world: SandboxWorld = world
         self.faults: FaultSwitches = FaultSwitches()
         self.live: LiveLog = LiveLog()
-        self.balances: BalanceBoard = BalanceBoard(clock)
+        self.balances: BalanceBoard = BalanceBoard()
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
@@ -130,11 +130,6 @@ class SandboxService:
         with self._lock:
             self._keys = self._keys or self._make_keys()
             return self._keys
-
-    @property
-    def keys_if_made(self) -> ServiceKeys | None:
-        """The same, or None if they are not made yet, which takes a good part of a second."""
-        return self._keys
 
     def switch_keys(self, keys: ServiceKeys) -> None:
         """Sign webhooks with *keys* from now on."""
