@@ -112,7 +112,7 @@ class Exchange:
         except MalformedCallError:
             return None
 
-    @property
+    @cached_property
     def call_key(self) -> tuple[str, str, bytes] | None:
         """The same for all deliveries of one call; None for what is not delivered twice."""
         if self.direction == "api" or self.path == _BALANCE_PATH:
@@ -146,7 +146,6 @@ class LiveLog:
         self._kept_bytes = kept_bytes
         self._bytes = 0
         self._count = 0
-        self._deliveries: dict[tuple[str, str, bytes], deque[int]] = {}
         #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: str = secrets.token_hex(8)
         self._file: ExchangeFile | None = None
@@ -198,11 +197,9 @@ class LiveLog:
         self._count += 1
         numbered = replace(exchange, number=self._count)
         self._exchanges.append(numbered)
-        if numbered.call_key:
-            self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
         self._bytes += _length(numbered)
         while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
-            self._drop_oldest()
+            self._bytes -= _length(self._exchanges.popleft())
         return numbered
 
     def _write(self, file: ExchangeFile, exchange: Exchange) -> None:
@@ -214,15 +211,6 @@ class LiveLog:
             self._file = None
             file.close()
             _LOG.exception("Calls are no longer recorded", extra={"event": "sandbox.recording_failed"})
-
-    def _drop_oldest(self) -> None:
-        oldest = self._exchanges.popleft()
-        self._bytes -= _length(oldest)
-        if oldest.call_key:
-            deliveries = self._deliveries[oldest.call_key]
-            deliveries.popleft()
-            if not deliveries:
-                del self._deliveries[oldest.call_key]
 
     def recent(self, limit: int = 100) -> list[Exchange]:
         """Return up to *limit* exchanges, the newest first."""
@@ -244,7 +232,8 @@ class LiveLog:
     def deliveries(self, exchange: Exchange) -> tuple[int, ...]:
         """Return the numbers of all deliveries of *exchange*'s call that are in the log, the oldest first."""
         with self._lock:
-            return tuple(self._deliveries.get(exchange.call_key, ())) if exchange.call_key else ()
+            same = (each for each in self._exchanges if each.call_key == exchange.call_key)
+            return tuple(each.number for each in same) if exchange.call_key else ()
 
 
 def _length(exchange: Exchange) -> int:
