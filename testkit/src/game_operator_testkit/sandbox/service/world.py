@@ -85,7 +85,6 @@ class SandboxWorld:
         self.active: bool = True
         self._lock = Lock()
         self._games: dict[str, GameInfo] = {}
-        self._instances: set[str] = set()
         self._bets: dict[str, PlacedBet] = {}
         self._in_round: defaultdict[str, dict[str, None]] = defaultdict(dict)
         #: Each round without its bets, and when it started.
@@ -108,10 +107,7 @@ class SandboxWorld:
                     f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits."
                 )
         with self._lock:
-            replaced = self._games.get(game.id)
-            self._instances -= {instance.id for instance in (() if replaced is None else replaced.instances)}
             self._games[game.id] = game
-            self._instances |= {instance.id for instance in game.instances}
 
     def add_bet(self, bet: PlacedBet) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
@@ -227,7 +223,7 @@ class SandboxWorld:
         free_bet_id = sha256(":".join(key).encode()).hexdigest()[:24]
         grant = Grant(free_bet_id, request, now_millis)
         with self._lock:
-            if request.instance_id not in self._instances:
+            if not any(request.instance_id == each.id for game in self._games.values() for each in game.instances):
                 return GrantErrorCode.INSTANCE_NOT_FOUND
             if self._grants.setdefault(key, grant) is not grant:
                 return GrantErrorCode.DUPLICATE_REFERENCE_ID
