@@ -247,11 +247,6 @@ class BalanceBoard:
             seen = [_seen(player_id, player) for player_id, player in reversed(self._players.items())]
         return sorted(seen, key=lambda player: player.agrees)
 
-    def disagrees(self) -> bool:
-        """Return whether any player's balance was wrong; quicker than ``players``."""
-        with self._lock:
-            return any(player.mistakes for player in self._players.values())
-
     def mistakes(self) -> dict[int, ReportedBalance]:
         """Return each mistake that is not accepted, by the number of its answer in the live log."""
         with self._lock:

@@ -6,7 +6,6 @@ show is chosen here, and said so: an instance id is 24 lower-case hex digits (do
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -86,7 +85,6 @@ class SandboxWorld:
         self._lock = Lock()
         self._games: dict[str, GameInfo] = {}
         self._bets: dict[str, PlacedBet] = {}
-        self._in_round: defaultdict[str, dict[str, None]] = defaultdict(dict)
         #: Each round without its bets, and when it started.
         self._rounds: dict[str, tuple[RoundFound, int]] = {}
         self._round_ids: dict[tuple[str, int], str] = {}
@@ -112,11 +110,7 @@ class SandboxWorld:
     def add_bet(self, bet: PlacedBet) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
         with self._lock:
-            before = self._bets.get(bet.reference_id)
-            if before is not None and before.round_id != bet.round_id:
-                self._in_round[before.round_id].pop(bet.reference_id, None)
             self._bets[bet.reference_id] = bet
-            self._in_round[bet.round_id][bet.reference_id] = None
 
     def bets(self, *, limit: int = 100) -> tuple[PlacedBet, ...]:
         """Return up to *limit* of the bets, the one recorded last first."""
@@ -201,11 +195,11 @@ class SandboxWorld:
             if round_id is None and round_no is not None:
                 round_id = self._round_ids.get((instance_id, round_no))
             found, started_at_millis = self._rounds.get(round_id or "", (None, 0))
-            bets = [self._bets[bet_id] for bet_id in self._in_round.get(round_id or "", {})]
+            bets = [bet for bet in self._bets.values() if bet.round_id == round_id]
         if found is None or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
-        in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)
-        kept = tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis))
+        here = (bet for bet in bets if bet.instance_id == instance_id)
+        kept = tuple(bet for bet in here if not _is_gone(bet.timestamp, now_millis))
         return found.model_copy(update={"bets": kept})
 
     def grant(self, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
