@@ -392,7 +392,7 @@ def test_what_must_be_refused_must_be_refused_again(table: Table) -> None:
     extra = next(each for each in table.sandbox.live.recent() if each.fault == "other-content")
     again = table.sandbox.redeliver(extra.number)
     assert again.note == f"number {extra.number}, delivered again; must be refused"
-    assert again.reply().code == "DUPLICATE_TRANSACTION"
+    assert again.code == "DUPLICATE_TRANSACTION"
 
 
 def test_a_webhook_is_delivered_again(table: Table) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from game_operator import text
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import MalformedCallError, RequestNotSentError, TransportError
+from game_operator.errors import RequestNotSentError, TransportError
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
@@ -157,11 +157,7 @@ def why_no_reply(exchange: Exchange) -> str:
         return "Your wallet failed: look into its log."
     if 300 <= status < 400:
         return "The service follows no redirect: give it the address that the wallet itself answers at."
-    try:
-        exchange.reply()
-    except MalformedCallError as malformed:
-        return f"The body cannot be read as a reply: {malformed}."
-    return ""
+    return f"The body cannot be read as a reply: {exchange.problem}." if exchange.problem else ""
 
 
 def unreachable_wallet(sandbox: "Sandbox", error: TransportError) -> str:

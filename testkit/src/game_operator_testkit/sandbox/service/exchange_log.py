@@ -16,11 +16,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Literal
 
-from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
-from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.http import HeaderPairs, HttpReply
 from game_operator.protocol.operations import API_PREFIX
-from game_operator.protocol.webhook_reply import read_reply
+from game_operator_testkit.provider.delivery import reply_in
 from game_operator_testkit.sandbox.service.exchange_file import ExchangeFile
 
 _LOG: Final = logging.getLogger("game_operator_testkit.sandbox")
@@ -81,36 +80,29 @@ class Exchange:
         """The names of the faults that were laid over it."""
         return frozenset(self.fault.split(", ")) - {""}
 
-    def reply(self) -> Reply:
-        """
-        Return what a wallet replied to a webhook.
-
-        Raises:
-            MalformedCallError: It is not a reply of spec §2.1; the message says why.
-        """
-        if self.defect:
-            raise MalformedCallError(self.defect)
-        return read_reply(self.response_body)
-
     @property
     def code(self) -> str | None:
         """What a wallet replied to a webhook: the error code, or ``SUCCESS``; None if there is no reply."""
-        return None if self._reply is None else self._reply.code or "SUCCESS"
+        reply, _ = self._read
+        return None if reply is None else reply.code or "SUCCESS"
 
     @property
     def balance_cents(self) -> int | None:
         """The balance in a wallet's reply to a webhook; None if there is none."""
-        return None if self._reply is None else self._reply.balance_cents
+        reply, _ = self._read
+        return None if reply is None else reply.balance_cents
+
+    @property
+    def problem(self) -> str:
+        """Why a wallet's answer to a webhook is not a reply of spec §2.1; "" if it is one."""
+        return self._read[1]
 
     @cached_property
-    def _reply(self) -> Reply | None:
+    def _read(self) -> tuple[Reply | None, str]:
         """The reply, read once: a body may be a MiB long, and a list has a thousand."""
         if self.status is None or self.direction == "api":
-            return None
-        try:
-            return self.reply()
-        except MalformedCallError:
-            return None
+            return None, ""
+        return reply_in(HttpReply(self.status, {}, self.response_body, self.defect))
 
     @cached_property
     def call_key(self) -> tuple[str, str, bytes] | None:
@@ -190,7 +182,7 @@ class LiveLog:
             if self._file is not None:
                 self._write(self._file, numbered)
         # Its body is read now, and not when a page lists a thousand.
-        numbered._reply  # noqa: B018
+        numbered._read  # noqa: B018
         return numbered
 
     def _keep(self, exchange: Exchange) -> Exchange:
