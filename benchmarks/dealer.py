@@ -21,15 +21,13 @@ from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.plan import Plan, Shares
+from game_operator_testkit.sandbox.dealing.plan import Plan
 from game_operator_testkit.sandbox.service.seed import catalogue
 
 __all__ = ["races"]
 
 _AT_ONCE = 16
 _GOAL = 250.0
-#: Every bet is two calls: a withdraw, and a deposit.
-_PLAIN = Shares(rolled_back=0, left_open=0, jackpots=0, claims=0)
 _PADDING, _SHA256 = PKCS1v15(), SHA256()
 
 
@@ -70,9 +68,7 @@ def _dealt(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> float:
 
 async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> float:
     start_millis = time.time_ns() // 1_000_000
-    plan = Plan(
-        seed=1, start_millis=start_millis, games=catalogue(1), players=("p1", "p2"), bets=1_000_000, shares=_PLAIN
-    )
+    plan = Plan(seed=1, start_millis=start_millis, games=catalogue(1), players=("p1", "p2"), bets=1_000_000)
     carrier = HttpCarrier(url, ServiceKeys(key))
 
     async def courier(post: Post) -> Answer:
@@ -86,7 +82,7 @@ async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> f
     finally:
         await carrier.aclose()
     seconds = time.perf_counter() - began
-    return sum(sum(sent.answer.succeeded for sent in bet.history) == 2 for bet in dealer.dealt) / seconds
+    return sum(sum(answer.succeeded for _, answer in bet.history) >= 2 for bet in dealer.dealt) / seconds
 
 
 def _by_hand(url: str, key: RSAPrivateKey, seconds: float) -> float:

@@ -44,7 +44,7 @@ _PICTURES = (
     ("live", "live", "dark"),
     ("bets", "bets", "light"),
     ("faults", "faults", "light"),
-    ("wallet", "wallet?player=cleo", "light"),
+    ("wallet", "wallet", "light"),
     ("runs", "runs", "light"),
 )
 

@@ -47,16 +47,16 @@ _NAVIGATION: Final = {each.TITLE.lower().replace(" ", "-"): each.PATH for each i
 #: The pages that pictures are taken of: those of the navigation, and those that they lead to.
 NAMES: Final = (
     *_NAVIGATION,
-    *("open-bet", "bet", "round", "exchange", "two-calls", "switch-of-keys", "refused"),
+    *("open-bet", "bet", "round", "exchange", "two-calls", "refused"),
 )
 #: An id that turns the text behind it around, unless it is isolated.
 TURNING: Final = "evil\u202enalp"
 #: 2026-01-05, 10:00 UTC: the service's clock stands still.
 _NOW_MILLIS: Final = 1_767_607_200_000
-#: What differs each time: the time and the wallet's latency decide how a chart and a report look, and a command has
-#: the names of folders. The style is not a part of the page, whose own rules about what may be loaded stay.
+#: What differs each time: the time and the wallet's latency decide how a report looks, and a command has the names of
+#: folders. The style is not a part of the page, whose own rules about what may be loaded stay.
 _MASKED: Final = """
-.chart, iframe, #command { visibility: hidden !important; }
+iframe, #command { visibility: hidden !important; }
 #command { height: 6rem; }
 :root { scrollbar-width: none; }
 .raw { line-break: anywhere !important; }
@@ -260,7 +260,6 @@ def _played(sandbox: Sandbox, ledger: SqlLedger) -> dict[str, str]:
         "round": f"/bets?{urlencode(a_round)}",
         "exchange": "/live/1",
         "two-calls": "/live/compare?call=1&call=2",
-        "switch-of-keys": "/keys/switch",
         "refused": "/nowhere",
     }
     assert tuple(pages) == NAMES

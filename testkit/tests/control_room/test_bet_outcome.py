@@ -10,7 +10,6 @@ from game_operator.protocol.operations import AnyBet
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.page_context import environment
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyPeriod
 from testkit.tests.control_room.support import Html
 
 PLACED = {
@@ -36,7 +35,7 @@ def calls(*told: tuple[str, object] | tuple[str, object, str]) -> list[Exchange]
 
 
 def outcome(bet: AnyBet, *told: tuple[str, object] | tuple[str, object, str]) -> BetOutcome:
-    return BetOutcome(bet, calls(*told), Profile(), KeyPeriod(None))
+    return BetOutcome(bet, calls(*told), Profile())
 
 
 def call(number: int, path: str, answer: object, fault: str = "") -> Exchange:
@@ -217,7 +216,7 @@ def test_a_refused_deposit_is_early_or_final_as_the_profile_says(
     """BET_NOT_FOUND asks for the deposit again only where it is the profile's early_deposit_code."""
     profile = Profile(early_deposit_code=early_code)
     told = calls((W, "SUCCESS"), (D, "BET_NOT_FOUND"))
-    assert end in BetOutcome(WON, told, profile, KeyPeriod(None)).answers
+    assert end in BetOutcome(WON, told, profile).answers
 
 
 @pytest.mark.parametrize(

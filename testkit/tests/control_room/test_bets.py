@@ -113,7 +113,7 @@ def test_a_round_that_is_not_there(sandbox: Sandbox, http: httpx.Client, keys: d
 def test_rounds_that_are_empty_or_gone(sandbox: Sandbox, http: httpx.Client) -> None:
     """A round without bets is there; one older than 90 days is not, nor one of another instance (spec §4.2, §8)."""
     marks = sandbox.landmarks
-    other = sandbox.world.games("acme")[1].instances[0].id
+    other = sandbox.world.games()[1].instances[0].id
     for instance_id, round_id, told in (
         (sandbox.instance_id, marks.empty_round_id, "Nobody has bet in this round."),
         (sandbox.instance_id, marks.expired_round_id, "Round not found"),

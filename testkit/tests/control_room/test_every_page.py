@@ -221,10 +221,7 @@ def accept_a_balance(page: Page, room: Furnished) -> None:
 
 def rotate(page: Page, room: Furnished) -> None:
     before = room.sandbox.service.keys
-    page.get_by_role("button", name="Ask the wallet").click()
-    expect(page.get_by_text("it does not know the next key yet")).to_be_visible()
-    page.get_by_role("link", name="Switch to it").click()
-    page.get_by_role("button", name="Switch all the same").click()
+    page.get_by_role("button", name="Switch to the next key").click()
     expect(page.get_by_text("Switched.", exact=True)).to_be_visible()
     room.sandbox.service.switch_keys(before)
 

@@ -7,6 +7,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.models.webhooks import LONGEST_ID
+from game_operator.protocol.http import HttpReply
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service import exchange_log
@@ -42,10 +43,10 @@ def test_no_page_reads_a_body_again(own: Sandbox, at_home: httpx.Client, monkeyp
     for number in range(1_000):
         recorded(own, player_id=f"p{number % 7}", bet_id=f"bet-{number}", request_body=b'{"n":%d}' % number)
 
-    def reads(_body: bytes) -> None:
+    def reads(_answer: HttpReply) -> None:
         raise AssertionError("a body was parsed")
 
-    monkeypatch.setattr(exchange_log, "read_reply", reads)
+    monkeypatch.setattr(exchange_log, "reply_in", reads)
     for path in PAGES:
         html = page(at_home, path.replace("1000", str(own.live.count)))
         assert len(html.source.encode()) < MOST_BYTES, path

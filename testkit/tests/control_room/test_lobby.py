@@ -44,7 +44,7 @@ def shown_games(http: httpx.Client, query: str) -> list[str]:
 def test_the_catalogue_is_what_the_api_answers(sandbox: Sandbox, http: httpx.Client) -> None:
     """Every game with its limits, in currency units (spec §2.5, §2.7)."""
     text = page(http, "/").text
-    games = sandbox.world.games("acme")
+    games = sandbox.world.games()
     for game in games:
         assert game.name in text
         for instance in game.instances:
@@ -87,7 +87,7 @@ def test_every_game_has_its_picture(http: httpx.Client) -> None:
 def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
     """With the instance that a game's link names, and its default wager."""
     instance = next(
-        each for game in sandbox.world.games("acme") for each in game.instances if each.bet_config.currency == "KWD"
+        each for game in sandbox.world.games() for each in game.instances if each.bet_config.currency == "KWD"
     )
     html = page(http, f"/?instance={instance.id}")
     wager = next(each for each in html.all("input") if each.get("name") == "wager")
@@ -117,7 +117,7 @@ def test_a_round_is_played(
     html = page(http, response.headers["location"])
     assert told in html.text
     bet_id = next(parse_qs(urlsplit(link).query)["id"][0] for link in html.values("href") if link.startswith("/bets?"))
-    bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox.service.clock())
+    bet = sandbox.world.bet(bet_id, now_millis=sandbox.service.clock())
     assert bet.status == ("ROLLED_BACK" if fields["outcome"] == "cancelled" else "CLOSED")
     # The status bar may link to the wallet's last error.
     assert html.source.partition('id="play-result"')[2].count('href="/live/') == 2
@@ -232,7 +232,7 @@ def test_what_the_sandbox_refuses_is_said(
 def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> None:
     """Neither an inactive instance nor a game under maintenance is offered or taken (spec §2.5, §2.6)."""
     offered = [each["value"] for each in page(http, "/").all("option") if len(each.get("value") or "") == 24]
-    games = sandbox.world.games("acme")
+    games = sandbox.world.games()
     off = [each.id for game in games for each in game.instances if not (each.active and game.status == "ACTIVE")]
     assert len(off) >= 5
     assert set(offered).isdisjoint(off)

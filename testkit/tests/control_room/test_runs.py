@@ -72,7 +72,7 @@ def test_a_certification_is_the_command_line(right: Room) -> None:
     assert right.http.get(f"{PAGE}/storm.trace").status_code == 404
     # The run has moved money, so the page Wallet believes the next balance.
     right.sandbox.play_round(player_id="ann", wager_cents=100, won_cents=100)
-    assert not right.sandbox.service.balances.disagrees()
+    assert not right.sandbox.service.balances.mistakes()
 
 
 def test_a_wrong_wallet_has_findings(private_key: RSAPrivateKey) -> None:

@@ -3,7 +3,6 @@
 import re
 from decimal import Decimal
 from itertools import count
-from urllib.parse import quote
 
 import httpx
 import pytest
@@ -34,9 +33,9 @@ def player_id(ledger: MemoryLedger) -> str:
     return name
 
 
-def shown(http: httpx.Client, player_id: str) -> str:
-    """Return the text of the page with a player's chart."""
-    return page(http, f"/wallet?player={quote(player_id)}").text
+def shown(http: httpx.Client) -> str:
+    """Return the text of the page."""
+    return page(http, "/wallet").text
 
 
 def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
@@ -56,17 +55,15 @@ def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: 
             sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=None if cancel else 700, cancel=cancel)
     finally:
         sandbox.faults.clear()
-    text = shown(http, player_id)
-    assert f"Balance of {player_id} agrees" in text
+    text = shown(http)
     assert f"{player_id} agrees 111.50 111.50" in text
-    assert f"{player_id}: at" not in text
+    assert f"{player_id}: the wallet" not in text
 
 
 def test_of_a_stranger_nothing_is_known(sandbox: Sandbox, http: httpx.Client) -> None:
     """A wallet that refuses a player reports no balance, and a missing balance agrees with nothing."""
     sandbox.play_round(player_id="stranger", wager_cents=100, won_cents=0)
-    html = page(http, "/wallet?player=stranger")
-    assert "Balance of stranger not known" in html.text
+    html = page(http, "/wallet")
     assert "stranger not known – " in html.text
     assert '<span class="badge">not known</span>' in html.source
 
@@ -81,13 +78,10 @@ def test_a_wrong_balance_is_shown_and_can_be_accepted(
     html = page(http, "/wallet")
     assert "1 player with a balance that disagrees" in html.text
     assert "the wallet reported 92.34 instead of 80.00, first at call " in html.text
-    assert "1 more balance disagrees." in html.text
-    assert f"Balance of {player_id} disagrees" in html.text
-    assert "+12.34" in html.text
     assert f"{player_id} disagrees 92.34 80.00" in html.text
     assert post(http, "/wallet/accept", player_id=player_id).status_code == 303
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
-    assert f"{player_id} agrees 82.34 82.34" in shown(http, player_id)
+    assert f"{player_id} agrees 82.34 82.34" in shown(http)
 
 
 class Generous:
@@ -130,7 +124,7 @@ def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
             for number in (1, 2):
                 sandbox.redeliver(number)
                 seen += sandbox.service.balances.players()
-    assert [each.first_wrong and each.first_wrong.reported_cents for each in seen] == [None, 14_000]
+    assert [[mistake.reported_cents for mistake in each.mistakes] for each in seen] == [[], [14_000]]
     assert [each.expected_cents for each in seen] == [11_500, 11_500]
 
 
@@ -156,7 +150,7 @@ def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKe
             call, first = page(http, "/live/5"), page(http, "/live/4")
             bet = page(http, f"/bets?id={repeat.bet_id}")
             later = page(http, f"/bets?id={sandbox.live.recent()[0].bet_id}")
-    assert f"first at call 5, a repeat of call 4 of bet {repeat.bet_id}. 2 more balances disagree." in wallet.text
+    assert f"first at call 5, a repeat of call 4 of bet {repeat.bet_id}, at 20" in wallet.text
     assert {"/live/5", "/live/4", f"/bets?id={repeat.bet_id}", "/live?player=p"} <= set(wallet.values("href"))
     assert "carried this call out a second time. The balance in this answer disagrees: it is" in call.text
     assert "a second time" not in first.text
@@ -177,9 +171,9 @@ def test_each_call_that_added_to_a_difference_is_named(
         sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
         ledger.adjust(player_id, Decimal(1 + step), reference=f"{player_id}-{step}")
     sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
-    text = shown(http, player_id)
+    text = shown(http)
     post(http, "/wallet/accept", player_id=player_id)
-    assert re.search(r"5 more balances disagree\. Other mistakes show at call \d+, call \d+\.", text)
+    assert re.search(r"\. Other mistakes show at call \d+, call \d+\.", text)
 
 
 def test_two_mistakes_with_a_right_balance_between_them(
@@ -190,9 +184,9 @@ def test_two_mistakes_with_a_right_balance_between_them(
         sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
         ledger.adjust(player_id, Decimal(moved), reference=f"{player_id}-{number}")
     sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
-    text = shown(http, player_id)
+    text = shown(http)
     post(http, "/wallet/accept", player_id=player_id)
-    assert re.search(r"3 more balances disagree\. Another mistake shows at call \d+\.", text)
+    assert re.search(r"\. Another mistake shows at call \d+\.", text)
 
 
 def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
@@ -210,24 +204,23 @@ def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, 
     assert lost.path == "/deposit"
     sandbox.redeliver(lost.number)
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
-    assert f"{player_id} agrees 65.00 65.00" in shown(http, player_id)
+    assert f"{player_id} agrees 65.00 65.00" in shown(http)
 
 
 def test_a_player_may_be_called_anything(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
-    """In the table, in the chart and in what is wrong."""
+    """In the table, and in what is wrong."""
     sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
     ledger.adjust(EVIL, Decimal(1), reference="evil")
     sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
-    html = page(http, f"/wallet?player={quote(EVIL)}")
+    html = page(http, "/wallet")
     assert EVIL not in html.source
-    assert html.source.count(EVIL_ESCAPED) >= 5
+    assert html.source.count(EVIL_ESCAPED) >= 4
     post(http, "/wallet/accept", player_id=EVIL)
     assert "that disagrees" not in page(http, "/wallet").text
 
 
 def test_a_player_nobody_knows(http: httpx.Client) -> None:
-    """Said, and not an error; nothing happens when such a balance is accepted."""
-    assert "Nothing is known of this player." in shown(http, "nobody at all")
+    """Nothing happens when such a balance is accepted."""
     assert post(http, "/wallet/accept", player_id="nobody at all").status_code == 303
 
 
@@ -236,9 +229,7 @@ def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: st
     sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
     answered = [each for each in sandbox.live.recent(1000) if each.direction == "webhook" and each.status is not None]
     html = page(http, "/wallet")
-    assert f"Latency {len(answered)} answers in the live log" in html.text
-    assert "Latency of webhooks" in html.text
-    assert "p95" in html.text
+    assert re.search(rf"Latency {len(answered)} answers in the live log: 50 % within [0-9.]+ ms, 95 %", html.text)
 
 
 def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
@@ -259,7 +250,6 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
             operator_public_key=public_key,
             service_private_key=service_key(),
             control_room=ControlRoom,
-            clock=lambda: 10**12,
         ) as busy,
         httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
@@ -268,7 +258,7 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
         busy.service.balances.reported("player-0", 99)
         text = page(http, "/wallet").text
     assert "These are 200 of 300" in text
-    assert "player-0: at 2001-09-09 01:46:40.000 UTC the wallet reported 0.99 instead of 0.00." in text
+    assert "player-0: the wallet reported 0.99 instead of 0.00." in text
     assert "player-299 agrees" in text
     assert "player-50 agrees" not in text
 
@@ -276,17 +266,13 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
 def test_a_wrong_balance_in_the_browser(
     sandbox: Sandbox, browser: Browser, ledger: MemoryLedger, player_id: str
 ) -> None:
-    """Red, but not by colour alone: in words, by a cross, and by broken lines."""
+    """Red, but not by colour alone: in words, until it is accepted."""
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     ledger.adjust(player_id, Decimal(5), reference=player_id)
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     with visiting(browser, sandbox.base_url) as room:
         room.goto("/wallet")
         expect(room.get_by_role("heading", name="1 player with a balance that disagrees")).to_be_visible()
-        chart = room.get_by_role("img", name=f"Balance of {player_id}")
-        expect(chart.locator(".chart-cross")).to_have_count(2)
-        red = "getComputedStyle(document.querySelector('.chart-cross')).stroke"
-        assert room.evaluate(red) == "rgb(169, 35, 27)"
         room.get_by_role("button", name=f"Accept the balance of {player_id}").click()
         expect(room.get_by_text("that disagrees")).to_have_count(0)
 
@@ -315,7 +301,7 @@ class CutsCents:
 
 
 def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
-    """Its page says what it moved, and later ones with the same difference lead to it."""
+    """Its page says what it moved; later ones with the same difference are no mistakes of their own."""
     with Sandbox(
         operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
     ) as sandbox:
@@ -330,5 +316,4 @@ def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
             right, first, later = (page(http, f"/live/{number}") for number in (2, 3, 4))
     assert "balance in this answer" not in right.text
     assert "The balance moved by -1.14 and must move by -1.15." in first.text
-    assert "The difference begins with call 3." in later.text
-    assert "moved by" not in later.text
+    assert "balance in this answer" not in later.text

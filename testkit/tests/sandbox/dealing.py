@@ -15,12 +15,13 @@ from game_operator.codes import BetState
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import FreeBet, MovingCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.signing import Signature
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
 from game_operator.webhooks.authenticators import Authenticator
 from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.carrying import play
@@ -120,7 +121,7 @@ class InProcess:
         await self._pause()
         if post.manner is Fault.REPLY_LOST:
             return unanswered("reply lost")
-        return answer_in(post, 200, answer)
+        return answer_in(post, HttpReply(200, {}, answer))
 
     async def settle(self) -> None:
         """Wait for what is still under way."""
@@ -229,7 +230,7 @@ def deal(
     **options: Any,  # Any: those of Dealer.
 ) -> Dealer:
     """Play *items* to their end, and return the dealer."""
-    dealer = Dealer(items, faults=plan or FaultPlan(), retries=retry_preset(retries), **options)
+    dealer = Dealer(items, faults=FaultSwitches(plan or FaultPlan()), retries=retry_preset(retries), **options)
 
     async def everything() -> None:
         await play(dealer, courier.post, concurrency=concurrency)

@@ -9,7 +9,7 @@ from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
-from game_operator_testkit.provider.delivery import Answer, Post, Sent
+from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.balances import PlayerBalance, ReportedBalance
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, ServiceState
@@ -33,7 +33,7 @@ def dealt_bet(state: ServiceState, *sent: tuple[str, Answer], end: BetEnd = BetE
     for serial, (name, answer) in enumerate(sent, 1):
         cents = {"deposit": (planned.won_cents,), "jackpot": (planned.jackpot_cents,)}.get(name, ())
         call: MovingCall = getattr(planned, name)(*cents)
-        dealt.history.append(Sent(Post(call, serial), answer))
+        dealt.history.append((Post(call, serial), answer))
     return dealt
 
 
@@ -56,8 +56,8 @@ def differences(
 
 def wrong_since(*suspects: Dealt) -> PlayerBalance:
     """Return a player for whom the wallet reported 0.01 in place of 0.02."""
-    told = ReportedBalance(0, 1, 2)
-    return PlayerBalance("p1", told, None, told, 1, 0, suspects)
+    told = ReportedBalance(1, 2)
+    return PlayerBalance("p1", 1, None, (told,), 0, suspects)
 
 
 def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:
@@ -143,7 +143,7 @@ def lost_deposits(*wins: int) -> list[Dealt]:
         planned = bet(number, won_cents=won)
         dealt = DealtBet(planned=planned, state=S.CLOSED, accepted=True)
         for call, answer in ((dealt.planned.withdraw(), ok()), (dealt.planned.deposit(won), LOST)):
-            dealt.history.append(Sent(Post(call, 1), answer))
+            dealt.history.append((Post(call, 1), answer))
         found.append(dealt)
     return found
 
@@ -168,7 +168,7 @@ def test_another_status_than_200_is_a_difference(extra: Fault | None, named: boo
     """Spec §4.1: HTTP 200 always; to a stranger one may answer otherwise (docs/decisions/0011)."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
     call = dealt.planned.withdraw()
-    dealt.history.append(Sent(Post(call, 2, 1, None, extra), ok(status=401)))
+    dealt.history.append((Post(call, 2, 1, None, extra), ok(status=401)))
     found = differences(dealt, record(B.OPEN), BEFORE - WAGER)
     assert [one.wallet for one in found] == [
         "a call was answered with HTTP 401, which must be 200 always (spec §4.1)"
@@ -220,5 +220,5 @@ def test_a_history_has_the_order_of_sending() -> None:
     (found,) = differences(dealt, record(B.OPEN), BEFORE + WON - WAGER)
     told = "\n".join(found.history)
     assert told.index("#1 withdraw") < told.index("#2 deposit") < told.index("in the wallet's ledger: OPEN, wager 5.00")
-    for sent in dealt.history:
-        assert f"POST {sent.post.path} {sent.post.signed.decode()}" in told
+    for post, _ in dealt.history:
+        assert f"POST {post.path} {post.signed.decode()}" in told

@@ -42,7 +42,7 @@ def refused(would_move_cents: int, balance_cents: int) -> list[Step]:
 
 def after(*steps: Step | Sequence[Step]) -> BalanceBoard:
     """Return a board after these steps, of which some are told together."""
-    board = BalanceBoard(lambda: 1)
+    board = BalanceBoard()
     for step in steps:
         for single in (step,) if callable(step) else step:
             single(board)
@@ -53,6 +53,11 @@ def standing(board: BalanceBoard) -> PlayerBalance:
     """Return how it stands with the only player."""
     (player,) = board.players()
     return player
+
+
+def mistake(reported_cents: int, expected_cents: int) -> ReportedBalance:
+    """Return the first mistake of a player."""
+    return ReportedBalance(reported_cents, expected_cents, added_cents=reported_cents - expected_cents)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def standing(board: BalanceBoard) -> PlayerBalance:
 def test_a_right_wallet_is_never_called_wrong(steps: Sequence[Step], expected_cents: int) -> None:
     """Repeats, refusals, rollbacks and crossing answers: all explained, and the balance known at the end."""
     player = standing(after(*steps))
-    assert (player.agrees, player.expected_cents, player.wrong_count) == (True, expected_cents, 0)
+    assert (player.agrees, player.expected_cents) == (True, expected_cents)
 
 
 @pytest.mark.parametrize(
@@ -143,28 +148,28 @@ def test_a_wrong_balance_is_found(steps: Sequence[Step], reported_cents: int, ex
     """It is named with what it should have been."""
     player = standing(after(*steps))
     assert not player.agrees
-    assert player.first_wrong == ReportedBalance(1, reported_cents, expected_cents)
-    assert player.wrong_count == 1
+    assert player.mistakes == (mistake(reported_cents, expected_cents),)
 
 
-def test_a_balance_that_is_compared_says_what_it_should_be() -> None:
-    """The first one cannot be compared, nor one that a later call may already have changed."""
-    board = after(told(1000), call(-300, 700), [begin(-300), begin(-200), told(400), told(200), end(-300), end(-200)])
-    assert [point.expected_cents for point in board.series("p")] == [None, 700, None, 200]
-
-
-def test_what_should_be_goes_on_after_a_wrong_balance() -> None:
-    """Money that is missing stays missing: every later balance is wrong until it is back."""
-    board = after(told(1000), call(500, 2000), call(-100, 1900), call(0, 1400))
-    assert [(point.reported_cents, point.expected_cents) for point in board.series("p")] == [
-        (1000, None),
-        (2000, 1500),
-        (1900, 1400),
-        (1400, 1400),
-    ]
-    player = standing(board)
-    assert player.last == ReportedBalance(1, 1400, 1400)
-    assert (player.wrong_count, player.expected_cents) == (2, 1400)
+@pytest.mark.parametrize(
+    ("steps", "mistakes"),
+    [
+        pytest.param([call(500, 2000), call(-100, 1900)], [(2000, 1500, 500)], id="what is missing stays missing"),
+        pytest.param([call(500, 2000), call(-100, 1800)], [(2000, 1500, 500), (1800, 1400, -100)], id="and more of it"),
+        pytest.param(
+            [call(500, 2000), call(0, 1500), call(-100, 1900)],
+            [(2000, 1500, 500), (1900, 1400, 500)],
+            id="once more, with a right balance between them",
+        ),
+    ],
+)
+def test_what_should_be_goes_on_after_a_wrong_balance(
+    steps: list[Sequence[Step]], mistakes: list[tuple[int, int, int]]
+) -> None:
+    """Each balance that changes the difference is a mistake, and no other."""
+    player = standing(after(told(1000), *steps))
+    assert player.expected_cents == 1400
+    assert [(each.reported_cents, each.expected_cents, each.added_cents) for each in player.mistakes] == mistakes
 
 
 def test_a_call_under_way_leaves_open_what_is_right() -> None:
@@ -173,13 +178,13 @@ def test_a_call_under_way_leaves_open_what_is_right() -> None:
     assert standing(board).agrees
     assert standing(board).expected_cents is None
     assert standing(board).under_way == 1
-    assert standing(after(told(1000), begin(-300), told(999))).first_wrong == ReportedBalance(1, 999, 1000)
+    assert standing(after(told(1000), begin(-300), told(999))).mistakes == (mistake(999, 1000),)
 
 
 def test_after_a_call_that_was_given_up_the_next_balance_is_believed() -> None:
     """Nobody will know whether it moved money."""
     board = after(told(1000), begin(-300), end(None), told(700), told(701))
-    assert standing(board).first_wrong == ReportedBalance(1, 701, 700)
+    assert standing(board).mistakes == (mistake(701, 700),)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_after_a_call_that_was_given_up_the_next_balance_is_believed() -> None:
 def test_a_balance_that_somebody_changed_can_be_accepted(steps: Sequence[Step]) -> None:
     """A top-up by hand is no fault of the wallet; nothing is wrong afterwards, until something is."""
     board = after(*steps)
-    assert (standing(board).agrees, standing(board).wrong_count, standing(board).expected_cents) == (True, 0, 1500)
+    assert (standing(board).agrees, standing(board).expected_cents) == (True, 1500)
     told(1501)(board)
     assert not standing(board).agrees
 
@@ -222,7 +227,7 @@ class Wallet:
 )
 def test_a_right_wallet_is_not_called_wrong_in_any_order(moves: list[int], times: list[tuple[int, int, int]]) -> None:
     """Calls start one after another, arrive late, are answered late and are repeated; the sums are the wallet's."""
-    board, wallet = BalanceBoard(lambda: 1), Wallet()
+    board, wallet = BalanceBoard(), Wallet()
     board.reported("p", wallet.balance_cents)
     events: list[tuple[int, int, str, int]] = []
     for number, (_, (late, slow, often)) in enumerate(zip(moves, times, strict=False)):
@@ -249,7 +254,7 @@ def test_a_right_wallet_is_not_called_wrong_in_any_order(moves: list[int], times
 @given(moves=st.lists(st.integers(-400, 400).filter(bool), min_size=1, max_size=12))
 def test_a_wallet_that_doubles_what_it_pays_is_called_wrong(moves: list[int]) -> None:
     """Calls one after another, each answered: the first payment gives it away, and nothing before does."""
-    board, wallet = BalanceBoard(lambda: 1), Wallet(factor=2)
+    board, wallet = BalanceBoard(), Wallet(factor=2)
     board.reported("p", wallet.balance_cents)
     for number, moves_cents in enumerate(moves):
         board.begin("p", moves_cents)
@@ -259,13 +264,19 @@ def test_a_wallet_that_doubles_what_it_pays_is_called_wrong(moves: list[int]) ->
         assert standing(board).agrees == (max(moves[: number + 1]) < 0)
 
 
-def test_points_are_bounded() -> None:
-    """The newest are kept; what was wrong first is still known."""
-    board = BalanceBoard(lambda: 1)
-    for balance_cents in (1000, 1001, *[1000] * 500):
+def test_mistakes_are_bounded() -> None:
+    """The first ones are kept."""
+    board = BalanceBoard()
+    for balance_cents in (1000, *range(1001, 1200)):
         told(balance_cents)(board)
-    assert [point.reported_cents for point in board.series("p")] == [1000] * 500
-    assert standing(board).first_wrong == ReportedBalance(1, 1001, 1000)
+    assert [each.reported_cents for each in standing(board).mistakes] == list(range(1001, 1101))
+
+
+@pytest.mark.parametrize("between", [499, 500])
+def test_how_long_a_balance_is_known_again(between: int) -> None:
+    """A repeat that is answered as at first agrees, unless so many others came between."""
+    board = after(told(1000), call(500, 1500), *[told(1500)] * (between - 1), told(1000, repeated=True))
+    assert standing(board).agrees == (between == 499)
 
 
 def test_so_many_calls_at_once_that_anything_is_possible() -> None:
@@ -274,7 +285,7 @@ def test_so_many_calls_at_once_that_anything_is_possible() -> None:
     assert standing(board).agrees
     for number in range(12):
         end(-(2**number))(board)
-    assert standing(board).first_wrong == ReportedBalance(1, 10**6 + 1, 10**6 - 4095)
+    assert standing(board).mistakes == (mistake(10**6 + 1, 10**6 - 4095),)
 
 
 def test_an_end_without_a_beginning_is_nothing() -> None:
@@ -287,7 +298,7 @@ def test_an_end_without_a_beginning_is_nothing() -> None:
 
 def test_threads_may_share_it() -> None:
     """Eight threads of calls that overlap: no movement is lost, and the last balance is the right one."""
-    board, wallet, lock = BalanceBoard(lambda: 1), Wallet(balance_cents=0), threading.Lock()
+    board, wallet, lock = BalanceBoard(), Wallet(balance_cents=0), threading.Lock()
     board.reported("p", 0)
 
     def play(thread: int) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from threading import Timer
 from typing import Any
 
 import pytest
@@ -329,56 +328,6 @@ def test_nobody_there_is_an_error(keys: ServiceKeys) -> None:
     assert time.monotonic() - began < PATIENCE_SECONDS
     (told,) = carry(url, keys, Post(withdraw(), manner=Fault.RESET))
     assert "Connect call failed" in told.problem
-
-
-def test_patience_waits_for_a_wallet_that_starts(keys: ServiceKeys) -> None:
-    """Within its seconds a wallet may come up; it then gets the call, once."""
-    with HostileServer() as server:
-        port = server.port
-    late = _Late(port)
-    timer = Timer(0.3, late.start)
-    timer.start()
-    try:
-        (told,) = carry(f"http://127.0.0.1:{port}", keys, Post(withdraw()), patience=20.0)
-    finally:
-        timer.join()
-        late.stop()
-    assert told.code == "X"
-    assert late.requests == 1
-
-
-class _Late:
-    """A server on a port of choice."""
-
-    def __init__(self, port: int) -> None:
-        self._port, self.requests = port, 0
-        self._server: asyncio.Server | None = None
-        self._loop = asyncio.new_event_loop()
-        self._thread: Timer | None = None
-
-    def start(self) -> None:
-        self._thread = Timer(0, self._serve)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        if self._thread is not None:
-            self._thread.join()
-
-    def _serve(self) -> None:
-        server = self._loop.run_until_complete(asyncio.start_server(self._answer, "127.0.0.1", self._port))
-        self._loop.run_forever()
-        server.close()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(asyncio.sleep(0))
-        self._loop.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        self.requests += 1
-        writer.write(response_bytes(200, b'{"type":"ERROR","code":"X"}', b"Connection: close"))
-        await writer.drain()
-        writer.close()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, RsaSignature, WebhookHandler, error, success
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator_testkit.provider.delivery import Answer, Post
-from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
+from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys, new_key
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
@@ -205,7 +205,6 @@ def test_the_nth_call_is_struck_and_no_other(number: int) -> None:
     planned = ["b1 withdraw BET", "b1 deposit BET", "b2 withdraw BET", "b2 deposit BET", "b2 deposit JACKPOT"]
     struck = [post for post in genuine(courier) if post.manner is Fault.REPLY_LOST]
     assert [f"{post.call.bet_id} {post.call.operation} {post.call.action}" for post in struck] == [planned[number - 1]]
-    assert dealer.faults.struck_nth == [Fault.REPLY_LOST]
     assert dealer.faults.calls == 5
 
 
@@ -243,9 +242,9 @@ def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, 
 def test_a_number_beyond_the_plan_strikes_nothing() -> None:
     """The fault still waits when all is played."""
     dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 3}))
-    assert (dealer.faults.calls, dealer.faults.struck_nth) == (2, [])
+    assert (dealer.faults.calls, dealer.faults.struck) == (2, {})
     dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 2}))
-    assert dealer.faults.struck_nth == [Fault.RESET]
+    assert dealer.faults.struck == {Fault.RESET: 1}
 
 
 # --- when a call is sent again ----------------------------------------------------------------------------------------
@@ -449,7 +448,7 @@ def test_a_rollback_that_comes_first_leaves_a_tombstone() -> None:
     """The late withdraw is refused by it, and the player keeps the money (docs/decisions/0014)."""
     courier = InProcess()
     dealer = deal(courier, CANCELLED, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
-    assert [(sent.call.operation, str(sent.answer.code)) for sent in the_bet(dealer).history] == [
+    assert [(post.call.operation, str(answer.code)) for post, answer in the_bet(dealer).history] == [
         ("rollback", "BET_NOT_FOUND"),
         ("withdraw", "BET_ROLLED_BACK"),
     ]
@@ -462,7 +461,7 @@ def test_a_deposit_that_comes_first_is_credited_once_the_withdraw_came() -> None
     """It finds no bet, is repeated, and pays then (docs/decisions/0014)."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(nth={Fault.EARLY_DEPOSIT: 1}))
-    assert [(sent.call.operation, sent.answer.code) for sent in the_bet(dealer).history] == [
+    assert [(post.call.operation, answer.code) for post, answer in the_bet(dealer).history] == [
         ("deposit", "BET_NOT_FOUND"),
         ("withdraw", None),
         ("deposit", None),
@@ -769,7 +768,7 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     """One delivery debits, a rollback refunds, the other is refused: whichever is heard first, nobody is blamed."""
     listened = Listened()
     plan = faults(nth={Fault.EARLY_ROLLBACK: 1, Fault.DUPLICATE: 1})
-    dealer = Dealer([CANCELLED], faults=plan, balances=listened)
+    dealer = Dealer([CANCELLED], faults=FaultSwitches(plan), balances=listened)
     done, refused = Answer(success(balance_cents=1), 200), Answer(error(code, balance_cents=1), 200)
     lost = Answer(None, None, "reply lost")
     heard = iter([[lost], [done, refused][::order], [done]])
@@ -911,8 +910,8 @@ def test_history_holds_every_post_of_a_bet() -> None:
     """Extras among them, each with what was heard."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(Fault.FORGED, Fault.DUPLICATE, Fault.OTHER_CONTENT))
-    assert [sent.post for sent in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
-    assert [(str(sent.post.extra), sent.answer.code) for sent in the_bet(dealer).history][:4] == [
+    assert [post for post, _ in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
+    assert [(str(post.extra), answer.code) for post, answer in the_bet(dealer).history][:4] == [
         ("forged", "INVALID_SIGNATURE"), ("None", None), ("duplicate", None),
         ("other-content", "DUPLICATE_TRANSACTION"),
     ]  # fmt: skip

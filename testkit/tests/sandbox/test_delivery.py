@@ -7,6 +7,7 @@ import pytest
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import DepositCall, MovingCall
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import Reply, error, success
 from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
@@ -103,7 +104,7 @@ def test_the_faults_of_a_post_are_named() -> None:
 )
 def test_what_is_heard(status: int, body: bytes, told: str) -> None:
     """The body counts, whatever the status; what is no reply of spec §2.1 is not heard, and says why."""
-    answer = answer_in(Post(withdraw()), status, body)
+    answer = answer_in(Post(withdraw()), HttpReply(status, {}, body))
     assert told in str(answer)
     assert answer.status == status
     assert (answer.reply is None) is ("no reply" in told)
@@ -113,8 +114,8 @@ def test_what_is_heard(status: int, body: bytes, told: str) -> None:
 def test_what_was_not_read_whole_is_not_heard() -> None:
     """Nothing in it counts, and the call is told why (spec §2.1)."""
     post, body = Post(withdraw()), b'{"type":"SUCCESS","balance":1.00,"timestamp":7}'
-    assert answer_in(post, 200, body).succeeded
-    answer = answer_in(post, 200, body, "the body is too long")
+    assert answer_in(post, HttpReply(200, {}, body)).succeeded
+    answer = answer_in(post, HttpReply(200, {}, body, "the body is too long"))
     assert (str(answer), answer.reply) == ("HTTP 200, and no reply: the body is too long", None)
     assert answer.status == 200
     assert not answer.settles(post.call)

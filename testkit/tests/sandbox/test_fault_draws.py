@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from game_operator.protocol.webhook import DEFAULT_WRITER
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet
 from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws
 from testkit.tests.sandbox import dealing
@@ -17,7 +17,7 @@ DEALT = DealtBet(planned=BET)
 @pytest.mark.parametrize(("attempt", "struck"), [(1, {"forged", "old-key", "reserialised"}), (2, set()), (5, set())])
 def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
     """At any rate: what is sent again meets the faults of the wire, and duplicates."""
-    draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
+    draws = FaultDraws(FaultSwitches(FaultPlan(dict.fromkeys(Fault, 1.0))), 0, DEFAULT_WRITER)
     pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = attempt
     posts = draws.posts(pending)
@@ -27,7 +27,7 @@ def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
 
 def test_from_the_sixth_delivery_on_all_is_calm() -> None:
     """Else a call would never arrive where faults strike always."""
-    draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
+    draws = FaultDraws(FaultSwitches(FaultPlan(dict.fromkeys(Fault, 1.0))), 0, DEFAULT_WRITER)
     pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = 6
     assert [(post.extra, post.manner) for post in draws.posts(pending)] == [(None, None)]
@@ -35,7 +35,7 @@ def test_from_the_sixth_delivery_on_all_is_calm() -> None:
 
 def _drawn(plan: FaultPlan, *, each_occurs: bool, bets: int) -> list[tuple[Fault, ...]]:
     """Return the faults of the withdraws of so many bets."""
-    draws = FaultDraws(plan, 7, DEFAULT_WRITER, each_occurs=each_occurs)
+    draws = FaultDraws(FaultSwitches(plan), 7, DEFAULT_WRITER, each_occurs=each_occurs)
     return [draws.planned(DealtBet(planned=dealing.bet(n)), dealing.bet(n).withdraw()).faults for n in range(bets)]
 
 

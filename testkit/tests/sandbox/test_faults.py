@@ -169,17 +169,17 @@ def test_switches_are_turned_on_and_off() -> None:
 
 
 def test_a_switch_for_the_nth_call() -> None:
-    """It waits, counts down the calls of its own side, and is gone once it has struck."""
+    """It waits, counts down the calls of its own side, and is gone once it has occurred."""
     switches = FaultSwitches()
     switches.set_nth("reset", 3)
     switches.set_nth("api-500", 2)
-    _played(switches, 1)
+    assert switches.strike_webhook([Fault.RESET, Fault.SLOW]) == ()
     assert switches.plan.nth == {Fault.RESET: 2, Fault.API_500: 2}
     assert switches.strike_api("draw") is None
     assert switches.plan.nth == {Fault.RESET: 2, Fault.API_500: 1}
-    _played(switches, 5)
+    assert [switches.strike_webhook([Fault.SLOW]) for _ in range(3)] == [()] * 3
     assert switches.plan.nth == {Fault.RESET: 1, Fault.API_500: 1}, "a call of another kind leaves it for the next"
-    _played(switches, 1, Fault.RESET)
+    assert switches.strike_webhook([Fault.SLOW, Fault.RESET]) == (Fault.RESET,)
     assert switches.plan.nth == {Fault.API_500: 1}
     assert [switches.strike_api("draw") for _ in range(2)] == [Fault.API_500, None]
     assert switches.plan.nth == {}
@@ -192,40 +192,14 @@ def test_a_switch_for_the_nth_call() -> None:
         switches.set_nth("thunder", 1)
 
 
-def _played(switches: FaultSwitches, calls: int, *struck: Fault) -> None:
-    """Play a round of so many calls, of which some were struck."""
-    switches.release(switches.reserve(), calls, struck)
-
-
-def test_of_two_rounds_at_once_one_is_struck() -> None:
-    """What waits for a call strikes once, whoever makes it; what no round took along is there for the next."""
-    switches = FaultSwitches()
-    switches.set_nth("reply-lost", 1)
-    switches.set("slow", 0.5)
-    first, second = switches.reserve(), switches.reserve()
-    assert (first.nth, second.nth, second.rates) == ({Fault.REPLY_LOST: 1}, {}, {Fault.SLOW: 0.5})
-    assert switches.plan.nth == {Fault.REPLY_LOST: 1}
-    switches.release(second, 2, [])
-    assert switches.plan.nth == {Fault.REPLY_LOST: 1}
-    switches.release(first, 2, [Fault.REPLY_LOST])
-    assert switches.plan.nth == {}
-
-
-def test_what_is_set_while_a_round_is_played_waits_for_the_next() -> None:
-    """Neither the round's calls nor its being struck count for it; a switch that was turned off stays off."""
-    switches = FaultSwitches()
-    switches.set_nth("forged", 1)
-    switches.set_nth("reset", 1)
-    reserved = switches.reserve()
-    switches.set_nth("forged", 3)
-    switches.set_nth("duplicate", 2)
-    switches.set_nth("reset", 0)
-    switches.release(reserved, 2, [Fault.FORGED])
-    assert switches.plan.nth == {Fault.FORGED: 3, Fault.DUPLICATE: 2}
-    reserved = switches.reserve()
-    switches.clear()
-    switches.release(reserved, 2, [])
-    assert switches.plan.nth == {}
+def test_of_many_calls_to_the_wallet_at_once_one_is_struck() -> None:
+    """From any thread: of two rounds at once, a fault that waits occurs in one."""
+    for _ in range(20):
+        switches = FaultSwitches()
+        switches.set_nth("reset", 1)
+        with ThreadPoolExecutor(8) as threads:
+            struck = list(threads.map(switches.strike_webhook, [[Fault.RESET]] * 8))
+        assert Counter(struck) == {(Fault.RESET,): 1, (): 7}
 
 
 def test_of_many_calls_of_the_api_at_once_one_is_struck() -> None:

@@ -3,7 +3,6 @@
 from urllib.parse import quote
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import BadRequestError, BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator_testkit.sandbox import Sandbox
@@ -82,17 +81,6 @@ def test_each_state_carries_its_fields_and_no_others(
 def test_an_unknown_bet_is_not_found(ask: Asker, bet_id: str) -> None:
     """An invalid or non-existent id is answered with NOT_FOUND, and 200 (spec §4.2)."""
     assert ask.fetch_bet(bet_id) == BetNotFound()
-
-
-def test_another_operators_bet_is_not_found(
-    own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey, clock: StoppedClock
-) -> None:
-    """A bet belongs to one operator, and does not exist for others (spec §4.2; assumed: docs/decisions/0009)."""
-    own_sandbox.world.add_operator("rival", public_key)
-    ours = open_bet("ours", at_millis=clock())
-    own_sandbox.world.add_bet(ours)
-    assert Asker("sync", own_sandbox, private_key, "rival").fetch_bet("ours") == BetNotFound()
-    assert Asker("sync", own_sandbox, private_key).fetch_bet("ours") == ours
 
 
 @pytest.mark.parametrize(

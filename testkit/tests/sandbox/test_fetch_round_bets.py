@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import BadRequestError, ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundNotFound
 from game_operator_testkit.sandbox import Sandbox
@@ -83,7 +82,7 @@ def test_the_number_is_no_second_chance(ask: Asker, sandbox: Sandbox) -> None:
 )
 def test_a_round_that_does_not_match_is_not_found(http: SignedHttp, sandbox: Sandbox, keys: dict[str, Any]) -> None:
     """NOT_FOUND comes with 200 and carries only status (spec §2.8, §4.2)."""
-    other = sandbox.world.games(sandbox.operator_id)[1].instances[0].id
+    other = sandbox.world.games()[1].instances[0].id
     names = {"HOME": sandbox.round_id, "OTHER": other, "EXPIRED": sandbox.landmarks.expired_round_id}
     body = {"instance_id": sandbox.instance_id} | {key: names.get(value, value) for key, value in keys.items()}
     assert outcome(http.fetch_round_bets(body)) == NOT_FOUND
@@ -119,19 +118,9 @@ def test_a_round_is_kept_for_90_days(
     assert own_http.fetch_round_bets({"instance_id": instance_id} | key).json()["status"] == status
 
 
-def test_another_operators_round_is_not_found(
-    own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
-) -> None:
-    """A round of the operator's own instance does not exist for others (spec §4.2; assumed: docs/decisions/0009)."""
-    own_sandbox.world.add_operator("rival", public_key)
-    with SignedHttp(own_sandbox.base_url, "rival", private_key) as rival:
-        keys = {"instance_id": own_sandbox.instance_id, "round_id": own_sandbox.round_id}
-        assert outcome(rival.fetch_round_bets(keys)) == NOT_FOUND
-
-
 def test_a_game_without_rounds_has_its_bets(own_sandbox: Sandbox, own_http: SignedHttp, clock: StoppedClock) -> None:
     """Where a game has no rounds, fetch-bet finds what fetch-round-bets does not (spec §4.2)."""
-    slots = next(game for game in own_sandbox.world.games("acme") if game.genre == "Slots")
+    slots = next(game for game in own_sandbox.world.games() if game.genre == "Slots")
     instance_id = slots.instances[0].id
     own_sandbox.world.add_bet(
         OpenBet(

@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import FreeBetRejectedError, GrantAccepted, GrantErrorCode
 from game_operator_testkit.sandbox import Sandbox
@@ -106,7 +105,7 @@ def test_a_reference_id_is_used_once_per_instance(http: SignedHttp, sandbox: San
 def test_a_reference_id_is_free_on_another_instance(http: SignedHttp, sandbox: Sandbox) -> None:
     """A reference id is unique per instance, not for the operator (spec §2.2, §8)."""
     first = terms(sandbox.instance_id)
-    other = sandbox.world.games(sandbox.operator_id)[1].instances[0].id
+    other = sandbox.world.games()[1].instances[0].id
     assert http.grant(first).status_code == 200
     assert http.grant(first | {"instance_id": other}).status_code == 200
 
@@ -133,17 +132,6 @@ def test_of_sixteen_that_race_one_is_granted(http: SignedHttp, sandbox: Sandbox)
         answers = [outcome(response) for response in threads.map(http.grant, [asked] * 16)]
     assert [status for status, _ in answers].count(200) == 1
     assert [answer for answer in answers if answer[0] == 400] == [refused("DUPLICATE_REFERENCE_ID")] * 15
-
-
-@pytest.mark.outside
-def test_another_operators_instance_does_not_exist(
-    own_sandbox: Sandbox, private_key: RSAPrivateKey, public_key: RSAPublicKey
-) -> None:
-    """Instances are the operator's (spec §2.5; assumed for grants: docs/decisions/0009)."""
-    own_sandbox.world.add_operator("rival", public_key)
-    with SignedHttp(own_sandbox.base_url, "rival", private_key) as rival:
-        assert outcome(rival.grant(terms(own_sandbox.instance_id))) == refused("INSTANCE_NOT_FOUND")
-    assert own_sandbox.world.grants() == ()
 
 
 @pytest.mark.parametrize(

@@ -300,9 +300,7 @@ def test_a_public_key_may_come_in_any_form(
         "bytes": public_pem,
         "object": public_key,
     }
-    account = Sandbox(operator_public_key=forms[source]).world.account("acme")
-    assert account is not None
-    assert account.public_key == public_key
+    assert Sandbox(operator_public_key=forms[source]).world.public_key == public_key
 
 
 def test_a_private_key_is_no_public_one(private_pem: bytes) -> None:
@@ -370,4 +368,4 @@ def test_the_sandbox_does_not_load_the_client() -> None:
 def test_a_world_stands_without_a_server(public_key: RSAPublicKey) -> None:
     """The state is an object of its own."""
     world = SandboxWorld("acme", public_key)
-    assert (world.games("acme"), world.grants()) == ((), ())
+    assert (world.games(), world.grants()) == ((), ())

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature, sign
 from game_operator_testkit.sandbox.service.operator_api import Call, answer, recognise
-from game_operator_testkit.sandbox.service.world import OperatorAccount
 from testkit.tests.support.world import SmallWorld
 from tests.support.wire import JSON_VALUES, JsonObject, bet, examples, game, grant_request, hole, round_of, wire
 from tests.test_codes import MESSAGES
@@ -110,7 +108,7 @@ def test_fetch_bet(call: Caller, world: SmallWorld, bet_id: str) -> None:
     assert response.status == 200
     found = world.placed[bet_id]
     assert _json(response) == bet(found.status, reference_id=bet_id)
-    assert world.asked == [("acme", bet_id, NOW_MILLIS)]
+    assert world.asked == [(bet_id, NOW_MILLIS)]
 
 
 def test_fetch_bet_not_found(call: Caller) -> None:
@@ -142,7 +140,7 @@ def test_fetch_round_bets(
     response = call("POST", ROUND, wire(body))
     assert response.status == 200
     assert _json(response) == round_of(bet("OPEN"), bet("CLOSED", reference_id="bet-2"))
-    assert world.asked == [("acme", "instance-1", *asked, NOW_MILLIS)]
+    assert world.asked == [("instance-1", *asked, NOW_MILLIS)]
 
 
 def test_a_round_without_bets(call: Caller) -> None:
@@ -512,14 +510,6 @@ def test_any_signed_body_is_answered(private_key: RSAPrivateKey, public_key: RSA
         response = answer(HttpRequest("POST", path, _headers(private_key, body), body), world, now_millis=0)
         assert response.status == (200 if body == GRANT_BODY and path == GRANT else 400)
         _json(response)
-
-
-def test_an_account_does_not_show_its_key(public_key: RSAPublicKey) -> None:
-    """A log line of an account names the operator (spec §5)."""
-    account = OperatorAccount("acme", public_key)
-    assert "acme" in repr(account)
-    assert "key" not in repr(account)
-    assert replace(account, active=False).active is False
 
 
 def test_the_world_s_models_are_answered_as_they_are(call: Caller, world: SmallWorld) -> None:

@@ -18,12 +18,17 @@ from game_operator_testkit.sandbox.dealing.plan import (
     PlannedClaim,
     PlannedItem,
     PlannedRound,
-    Shares,
 )
 from game_operator_testkit.sandbox.games import limits_of
 
 START_MILLIS = 1_772_323_200_000
 PLAYERS = tuple(f"player-{number}" for number in range(40))
+
+
+def set_shares(monkeypatch: pytest.MonkeyPatch, **shares: float) -> None:
+    """Let other shares of a plan be out of the ordinary."""
+    for name, share in shares.items():
+        monkeypatch.setattr(f"game_operator_testkit.sandbox.dealing.plan._{name.upper()}", share)
 
 
 def instance(
@@ -175,11 +180,12 @@ def test_ids_are_unique_in_all_plans() -> None:
     assert [name for name, count in Counter(ids).items() if count > 1] == []
 
 
-def test_wagers_and_winnings_keep_the_limits() -> None:
+def test_wagers_and_winnings_keep_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both limits are met and never passed (spec §2.7)."""
     small = game(Genre.SLOTS, instance("small", win="2.5", most="2"))
     crowd = [*bets_of(plan(games=[small, ROULETTE], bets=1_500))]
-    tiny = bets_of(plan(games=[small], bets=600, shares=Shares(jackpots=1)))
+    set_shares(monkeypatch, jackpots=1)
+    tiny = bets_of(plan(games=[small], bets=600))
     assert {min(bet.wager_cents for bet in crowd), max(bet.wager_cents for bet in crowd)} == {50, 2_000}
     assert {min(bet.wager_cents for bet in tiny), max(bet.wager_cents for bet in tiny)} == {50, 200}
     assert max(bet.won_cents for bet in tiny) == 250
@@ -229,18 +235,21 @@ def test_a_shared_round_ends_for_all_at_once() -> None:
 @pytest.mark.parametrize(
     ("shares", "expected"),
     [
-        pytest.param(Shares(), (0.08, 0.01, 0.91 * 0.01), id="by default"),
-        pytest.param(Shares(rolled_back=0.5, left_open=0.3, jackpots=0.5), (0.5, 0.3, 0.1), id="most do not close"),
-        pytest.param(Shares(rolled_back=1, left_open=0), (1, 0, 0), id="all rolled back"),
-        pytest.param(Shares(rolled_back=0, left_open=1), (0, 1, 0), id="all left open"),
-        pytest.param(Shares(rolled_back=0, left_open=0, jackpots=1), (0, 0, 1), id="all closed with a jackpot"),
-        pytest.param(Shares(rolled_back=0, left_open=0, jackpots=0), (0, 0, 0), id="all closed"),
+        pytest.param({}, (0.08, 0.01, 0.91 * 0.01), id="by default"),
+        pytest.param({"rolled_back": 0.5, "left_open": 0.3, "jackpots": 0.5}, (0.5, 0.3, 0.1), id="most do not close"),
+        pytest.param({"rolled_back": 1, "left_open": 0}, (1, 0, 0), id="all rolled back"),
+        pytest.param({"rolled_back": 0, "left_open": 1}, (0, 1, 0), id="all left open"),
+        pytest.param({"rolled_back": 0, "left_open": 0, "jackpots": 1}, (0, 0, 1), id="all closed with a jackpot"),
+        pytest.param({"rolled_back": 0, "left_open": 0, "jackpots": 0}, (0, 0, 0), id="all closed"),
     ],
 )
-def test_bets_end_in_shares(shares: Shares, expected: tuple[float, float, float]) -> None:
+def test_bets_end_in_shares(
+    monkeypatch: pytest.MonkeyPatch, shares: dict[str, float], expected: tuple[float, float, float]
+) -> None:
     """Within four standard deviations; what does not close wins nothing (spec §3)."""
     count = 3_000
-    bets = bets_of(plan(bets=count, shares=shares))
+    set_shares(monkeypatch, **shares)
+    bets = bets_of(plan(bets=count))
     ends = Counter(bet.end for bet in bets)
     jackpots = sum(bet.jackpot_cents > 0 for bet in bets)
     found = (ends[BetEnd.ROLLED_BACK], ends[BetEnd.OPEN], jackpots)
@@ -268,9 +277,12 @@ def test_rollbacks_are_spread_over_the_run() -> None:
         pytest.param(100, 0, 0, id="none"),
     ],
 )
-def test_free_bets_are_claimed_in_between(bets: int, share: float, claims: int) -> None:
+def test_free_bets_are_claimed_in_between(
+    monkeypatch: pytest.MonkeyPatch, bets: int, share: float, claims: int
+) -> None:
     """Their count is exact, and they are spread over the run (spec §2.2)."""
-    items = list(plan(bets=bets, shares=Shares(claims=share)))
+    set_shares(monkeypatch, claims=share)
+    items = list(plan(bets=bets))
     found = claims_of(items)
     assert len(found) == claims
     if claims == 40:
@@ -278,9 +290,10 @@ def test_free_bets_are_claimed_in_between(bets: int, share: float, claims: int) 
         assert max(later - earlier for earlier, later in pairwise(gaps)) < 100
 
 
-def test_the_bets_of_a_claim_sum_up() -> None:
+def test_the_bets_of_a_claim_sum_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """One to five free bets at the default wager, of which some win; what one deposit pays is their sum (spec §2.2)."""
-    claims = claims_of(plan(bets=400, shares=Shares(claims=1)))
+    set_shares(monkeypatch, claims=1)
+    claims = claims_of(plan(bets=400))
     for claim in claims:
         assert claim.won_cents == sum(bet.won_cents or 0 for bet in claim.bets)
         assert {bet.wager_cents for bet in claim.bets} == {100}
@@ -290,7 +303,7 @@ def test_the_bets_of_a_claim_sum_up() -> None:
     assert {claim.won_cents > 0 for claim in claims} == {True, False}
 
 
-def test_amounts_stay_below_what_a_call_may_move() -> None:
+def test_amounts_stay_below_what_a_call_may_move(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the limits are as high as they can be, and a deposit pays five free bets at once (spec §2.7)."""
     limits = BetConfig(
         min_wager=Decimal(10**13),
@@ -300,7 +313,8 @@ def test_amounts_stay_below_what_a_call_may_move() -> None:
         max_win=Decimal("1234567890123456.78"),
     )
     rich = GameInstance(id="rich", name="Rich", active=True, bet_config=limits)
-    items = list(plan(games=[game(Genre.SLOTS, rich)], bets=200, shares=Shares(claims=1, jackpots=1)))
+    set_shares(monkeypatch, claims=1, jackpots=1)
+    items = list(plan(games=[game(Genre.SLOTS, rich)], bets=200))
     assert {bet.wager_cents for bet in bets_of(items)} == {MAX_AMOUNT_CENTS}
     assert max(bet.won_cents for bet in bets_of(items)) == MAX_AMOUNT_CENTS
     assert max(bet.jackpot_cents for bet in bets_of(items)) == MAX_AMOUNT_CENTS

@@ -24,6 +24,7 @@ from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, BetNotFound
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit import DeliveryInDoubtError
@@ -201,7 +202,7 @@ def test_a_bet_at_each_stage(table: Table) -> None:
     look()
     while (order := dealer.next()) is not None:
         look()
-        dealer.answered(order, [answer_in(post, 200, said) for post in order.posts])
+        dealer.answered(order, [answer_in(post, HttpReply(200, {}, said)) for post in order.posts])
         look()
     service.played(planned, dealer, [])
     assert states == ["NOT_FOUND", "NOT_FOUND", "OPEN", "CLOSED", "CLOSED"]
@@ -391,7 +392,7 @@ def test_what_must_be_refused_must_be_refused_again(table: Table) -> None:
     extra = next(each for each in table.sandbox.live.recent() if each.fault == "other-content")
     again = table.sandbox.redeliver(extra.number)
     assert again.note == f"number {extra.number}, delivered again; must be refused"
-    assert again.reply().code == "DUPLICATE_TRANSACTION"
+    assert again.code == "DUPLICATE_TRANSACTION"
 
 
 def test_a_webhook_is_delivered_again(table: Table) -> None:

@@ -10,7 +10,7 @@ from game_operator.errors import RequestNotSentError
 from game_operator.models.webhooks import Reply
 from game_operator.webhooks import success
 from game_operator_testkit.provider.delivery import Answer, Post
-from game_operator_testkit.provider.faults import NO_FAULTS, Fault, FaultPlan
+from game_operator_testkit.provider.faults import NO_FAULTS, Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from testkit.tests.sandbox.dealing import bet, faults, round_of
@@ -42,7 +42,7 @@ class Counting:
 
 
 def dealer(count: int = 12, plan: FaultPlan = NO_FAULTS) -> Dealer:
-    return Dealer([round_of(bet(number), number=number) for number in range(count)], faults=plan)
+    return Dealer([round_of(bet(number), number=number) for number in range(count)], faults=FaultSwitches(plan))
 
 
 @pytest.mark.parametrize("concurrency", [1, 2, 5])

@@ -121,7 +121,7 @@ def other_database(file: Path) -> Path:
 def later_version(file: Path) -> Path:
     kept_in(file).close_file()
     with closing(sqlite3.connect(file)) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     return file
 
 

@@ -87,7 +87,7 @@ def granted(sandbox: Sandbox, **changes: object) -> str:
         "expire_duration_millis": DAY_MILLIS, "reference_id": "r1",
     }  # fmt: skip
     request = GrantRequest.model_validate(terms | changes)
-    accepted = sandbox.world.grant("acme", request, now_millis=NOW_MILLIS)
+    accepted = sandbox.world.grant(request, now_millis=NOW_MILLIS)
     assert isinstance(accepted, GrantAccepted)
     return accepted.free_bet_id
 
@@ -132,7 +132,7 @@ def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sa
     order = again.next()
     assert order is not None
     said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
-    again.answered(order, [answer_in(post, 200, said) for post in order.posts])
+    again.answered(order, [answer_in(post, HttpReply(200, {}, said)) for post in order.posts])
     service.played(late, again, [])
     with pytest.raises(ConfigurationError, match="claimed already"):
         service.dealer(claim)

@@ -18,6 +18,7 @@ from game_operator.errors import (
     TransportError,
 )
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator_testkit.provider.delivery import Answer, Post, answer_in
@@ -503,7 +504,7 @@ def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) ->
     class Once(InProcess):
         async def post(self, post: Post) -> Answer:
             answer = await super().post(post)
-            return answer_in(post, 200, body) if post.serial == 5 and not sound else answer
+            return answer_in(post, HttpReply(200, {}, body)) if post.serial == 5 and not sound else answer
 
     head = head_of(bets=50)
     report, _ = storm(courier=Once(opening=head.opening), bets=50)

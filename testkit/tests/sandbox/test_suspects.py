@@ -45,9 +45,8 @@ def test_the_very_first_balance_is_held_against_the_opening_one() -> None:
     board = board_of(p1=1_000)
     (first,) = bets(1)
     told(board, first, 499, -500)
-    first_wrong = wrong(board)["p1"].first_wrong
-    assert first_wrong is not None
-    assert (first_wrong.reported_cents, first_wrong.expected_cents) == (499, 500)
+    (mistake,) = wrong(board)["p1"].mistakes
+    assert (mistake.reported_cents, mistake.expected_cents) == (499, 500)
     assert wrong(board)["p1"].suspects == (first,)
 
 

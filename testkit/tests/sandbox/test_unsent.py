@@ -89,7 +89,7 @@ def test_what_is_late_moves_nothing_once_the_bet_is_settled(provider: InProcessS
     assert ledger.balance("p1") == OPENING + 200
     # The balance that the operator made right is not called wrong.
     provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert not provider.service.balances.disagrees()
+    assert not provider.service.balances.mistakes()
 
 
 def test_a_bet_settled_by_the_operator_makes_no_wrong_balance(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
@@ -99,7 +99,7 @@ def test_a_bet_settled_by_the_operator_makes_no_wrong_balance(provider: InProces
     deposit = DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=played.round_id)
     assert ledger.apply(deposit).applied
     provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert not provider.service.balances.disagrees()
+    assert not provider.service.balances.mistakes()
 
 
 def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
@@ -114,12 +114,12 @@ def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
         ledger.apply(DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=found.round_id))
     provider.release_held()
     assert ledger.balance("p1") == OPENING + 400
-    assert not provider.service.balances.disagrees()
+    assert not provider.service.balances.mistakes()
     # A balance that is wrong afterwards is found as ever.
     provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
     ledger.adjust("p1", Decimal("1.00"), reference="by hand")
     provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert provider.service.balances.disagrees()
+    assert provider.service.balances.mistakes()
 
 
 def test_a_wallet_that_is_down_when_held_calls_are_released(provider: InProcessSandbox, ledger: MemoryLedger) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator import BetNotFound, ClosedBet, ConfigurationError, GameInfo, GrantAccepted, GrantErrorCode, OpenBet
+from game_operator import ClosedBet, ConfigurationError, GameInfo, GrantAccepted, GrantErrorCode
 from game_operator.models import GameInstance, GrantRequest
 from game_operator_testkit.sandbox import Sandbox, SandboxWorld
 from game_operator_testkit.sandbox.service.world import RETENTION_MILLIS
@@ -25,12 +25,12 @@ def seeded(public_key: RSAPublicKey) -> Callable[[int | None], Sandbox]:
 def everything(sandbox: Sandbox) -> object:
     """Return all that a sandbox was seeded with."""
     marks, world = sandbox.landmarks, sandbox.world
-    bets = [world.bet("acme", bet_id, now_millis=NOW_MILLIS) for bet_id in marks.bet_ids.values()]
+    bets = [world.bet(bet_id, now_millis=NOW_MILLIS) for bet_id in marks.bet_ids.values()]
     rounds = [
-        world.round("acme", marks.instance_id, round_id, None, now_millis=NOW_MILLIS)
+        world.round(marks.instance_id, round_id, None, now_millis=NOW_MILLIS)
         for round_id in (marks.round_id, marks.empty_round_id, marks.expired_round_id)
     ]
-    return marks, world.games("acme"), bets, rounds
+    return marks, world.games(), bets, rounds
 
 
 @pytest.mark.parametrize("seed", [None, 0, 7, 2**70])
@@ -54,7 +54,7 @@ def test_another_seed_makes_another_world(seeded: Callable[[int | None], Sandbox
 
 def test_the_world_is_rich_enough(sandbox: Sandbox) -> None:
     """At least twelve games, and instances whose ids are 24 hex digits and all different (docs/decisions/0009)."""
-    games = sandbox.world.games(sandbox.operator_id)
+    games = sandbox.world.games()
     ids = [instance.id for game in games for instance in game.instances]
     assert len(games) >= 12
     assert len({game.id for game in games}) == len(games)
@@ -64,7 +64,7 @@ def test_the_world_is_rich_enough(sandbox: Sandbox) -> None:
 
 def test_the_known_instance_is_active(sandbox: Sandbox) -> None:
     """It takes grants, and belongs to a game that can be played (spec §2.5, §2.6)."""
-    instances = {instance.id: (game, instance) for game in sandbox.world.games("acme") for instance in game.instances}
+    instances = {instance.id: (game, instance) for game in sandbox.world.games() for instance in game.instances}
     game, instance = instances[sandbox.instance_id]
     assert (game.status, instance.active, instance.bet_config.currency) == ("ACTIVE", True, "EUR")
 
@@ -78,14 +78,14 @@ def test_landmarks_cannot_be_changed(sandbox: Sandbox) -> None:
 def test_of_sixteen_threads_one_is_granted(public_key: RSAPublicKey) -> None:
     """The world itself is safe for threads: a reference id is granted once (spec §2.2)."""
     world = Sandbox(operator_public_key=public_key).world
-    instance_id = world.games("acme")[0].instances[0].id
+    instance_id = world.games()[0].instances[0].id
     for number in range(20):
         request = GrantRequest(**terms(instance_id, reference_id=f"race-{number}"))
         gate = threading.Barrier(16)
 
         def grant(request: GrantRequest = request, gate: threading.Barrier = gate) -> GrantAccepted | GrantErrorCode:
             gate.wait()
-            return world.grant("acme", request, now_millis=NOW_MILLIS)
+            return world.grant(request, now_millis=NOW_MILLIS)
 
         with ThreadPoolExecutor(16) as threads:
             outcomes = [job.result() for job in [threads.submit(grant) for _ in range(16)]]
@@ -96,8 +96,8 @@ def test_of_sixteen_threads_one_is_granted(public_key: RSAPublicKey) -> None:
 def test_a_grant_is_kept_with_its_time(public_key: RSAPublicKey) -> None:
     """What was granted, and when, can be looked at afterwards (spec §2.2, §2.3)."""
     world = Sandbox(operator_public_key=public_key).world
-    request = GrantRequest(**terms(world.games("acme")[0].instances[0].id))
-    granted = world.grant("acme", request, now_millis=NOW_MILLIS)
+    request = GrantRequest(**terms(world.games()[0].instances[0].id))
+    granted = world.grant(request, now_millis=NOW_MILLIS)
     assert isinstance(granted, GrantAccepted)
     (grant,) = world.grants()
     assert (grant.request, grant.granted_at_millis) == (request, NOW_MILLIS)
@@ -120,14 +120,14 @@ def test_bets_age_one_by_one(public_key: RSAPublicKey) -> None:
             timestamp=at_millis,
         )
         world.add_bet(bet)
-    found = world.round("acme", "i", "r", None, now_millis=NOW_MILLIS + RETENTION_MILLIS)
+    found = world.round("i", "r", None, now_millis=NOW_MILLIS + RETENTION_MILLIS)
     assert [bet["reference_id"] for bet in found.model_dump()["bets"]] == ["bet-1"]
 
 
 @pytest.mark.parametrize("instance_id", ["", "no hex", "A" * 24, "0" * 23, "0" * 25])
 def test_an_instance_id_has_a_format(sandbox: Sandbox, instance_id: str) -> None:
     """A game that could never be granted free bets is not taken (docs/decisions/0009)."""
-    game = sandbox.world.games("acme")[0]
+    game = sandbox.world.games()[0]
     instance = game.instances[0].model_copy(update={"id": instance_id})
     odd = game.model_copy(update={"id": "odd", "instances": (instance,)})
     with pytest.raises(ConfigurationError, match="24 lower-case hex digits"):
@@ -137,37 +137,25 @@ def test_an_instance_id_has_a_format(sandbox: Sandbox, instance_id: str) -> None
 def test_a_game_is_replaced_under_its_id(public_key: RSAPublicKey) -> None:
     """So its status can change, and an instance that is gone takes no more grants (spec §2.5, §2.6)."""
     world = Sandbox(operator_public_key=public_key).world
-    game = world.games("acme")[0]
+    game = world.games()[0]
     kept, dropped = game.instances[:1], game.instances[1]
     world.add_game(game.model_copy(update={"status": "MAINTENANCE", "instances": kept}))
-    assert (world.games("acme")[0].status, len(world.games("acme"))) == ("MAINTENANCE", 14)
-    assert world.grant("acme", GrantRequest(**terms(dropped.id)), now_millis=1) is GrantErrorCode.INSTANCE_NOT_FOUND
-    assert isinstance(world.grant("acme", GrantRequest(**terms(kept[0].id)), now_millis=1), GrantAccepted)
-
-
-def test_state_set_by_hand_is_the_operators_own(public_key: RSAPublicKey) -> None:
-    """Another operator does not find it (spec §4.2)."""
-    world = SandboxWorld("acme", public_key)
-    world.add_operator("rival", public_key)
-    bet = OpenBet(
-        reference_id="b", player_id="p", round_id="r", instance_id="i", game="g", wager=1, timestamp=NOW_MILLIS
-    )
-    world.add_bet(bet)
-    assert world.bet("acme", "b", now_millis=NOW_MILLIS) == bet
-    assert world.bet("rival", "b", now_millis=NOW_MILLIS) == BetNotFound()
+    assert (world.games()[0].status, len(world.games())) == ("MAINTENANCE", 14)
+    assert world.grant(GrantRequest(**terms(dropped.id)), now_millis=1) is GrantErrorCode.INSTANCE_NOT_FOUND
+    assert isinstance(world.grant(GrantRequest(**terms(kept[0].id)), now_millis=1), GrantAccepted)
 
 
 def test_a_game_by_hand_is_granted_free_bets(public_key: RSAPublicKey, sandbox: Sandbox) -> None:
     """What add_game offers, fetch-games lists and grants accept (spec §2.2, §4.2)."""
     world = SandboxWorld("acme", public_key)
-    limits = sandbox.world.games("acme")[0].instances[0].bet_config
+    limits = sandbox.world.games()[0].instances[0].bet_config
     instance = GameInstance(id="a" * 24, name="By Hand EUR", active=True, bet_config=limits)
     game = GameInfo(
         id="by-hand", name="By Hand", status="ACTIVE", provider_name="P", genre="Dice", instances=(instance,)
     )
     world.add_game(game)
-    assert world.games("acme") == (game,)
-    assert isinstance(world.grant("acme", GrantRequest(**terms("a" * 24)), now_millis=1), GrantAccepted)
+    assert world.games() == (game,)
+    assert isinstance(world.grant(GrantRequest(**terms("a" * 24)), now_millis=1), GrantAccepted)
 
 
 def granted(sandbox: Sandbox, reference_id: str = "r1", **changes: int) -> str:
@@ -175,7 +163,7 @@ def granted(sandbox: Sandbox, reference_id: str = "r1", **changes: int) -> str:
     request = GrantRequest.model_validate(
         terms(sandbox.instance_id, reference_id=reference_id, expire_duration_millis=1_000) | changes
     )
-    accepted = sandbox.world.grant("acme", request, now_millis=NOW_MILLIS)
+    accepted = sandbox.world.grant(request, now_millis=NOW_MILLIS)
     assert isinstance(accepted, GrantAccepted)
     return accepted.free_bet_id
 

@@ -12,7 +12,6 @@ from game_operator_testkit.provider.delivery import UNSEEN, is_definite
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyPeriod
 
 _SUCCESS: Final = "SUCCESS"
 #: The operation that ends a bet, by the state that the service holds.
@@ -63,7 +62,6 @@ class BetOutcome:
         bet: As the Operator API answers it.
         exchanges: All webhooks about it, the oldest first.
         profile: What the service assumes.
-        period: The time of the key that the service signs with now.
         wrong: The first balance in an answer about it that shows a mistake of the wallet; None if none does.
     """
 
@@ -72,13 +70,12 @@ class BetOutcome:
         bet: AnyBet,
         exchanges: Sequence[Exchange],
         profile: Profile,
-        period: KeyPeriod,
         wrong: ReportedBalance | None = None,
     ) -> None:
         self.bet: AnyBet = bet
         self.exchanges: Sequence[Exchange] = exchanges
         self.wrong: ReportedBalance | None = wrong
-        self._profile, self._period = profile, period
+        self._profile = profile
         self._calls = [each for each in exchanges if not must_be_refused(each)]
         self._withdraw, self._deposit, self._rollback = map(self._operation, ("withdraw", "deposit", "rollback"))
 
@@ -126,7 +123,7 @@ class BetOutcome:
         elif any(each.is_unclear for each in shown.values()):
             said.append("What the wallet has is not known.")
         failed = (each.deciding for each in shown.values() if each.calls and not each.succeeded)
-        hints = (hint(each, self._period) for each in failed)
+        hints = (hint(each) for each in failed)
         return " ".join([*said, next(filter(None, hints), "")]).rstrip()
 
 

@@ -41,7 +41,7 @@ class LoseForm(BaseModel):
 
 def leave_open(sandbox: "Sandbox", bet_id: str) -> None:
     """Let the service answer that a bet whose settlement it never sends is still open."""
-    bet = sandbox.world.bet(sandbox.operator_id, bet_id, now_millis=sandbox.service.clock())
+    bet = sandbox.world.bet(bet_id, now_millis=sandbox.service.clock())
     if isinstance(bet, ClosedBet):
         sandbox.world.add_bet(OpenBet.model_validate(bet.model_dump(exclude={"status", "won"})))
 
@@ -120,7 +120,6 @@ class BetsPage(Page):
         if not round_id and not WHOLE_NUMBER.fullmatch(round_no):
             return self._list(request, keys, {"round_no": f"{INVALID_REQUEST}: a round number is a whole number."})
         found = self._sandbox.world.round(
-            self._sandbox.operator_id,
             keys["instance_id"],
             round_id or None,
             None if round_id else int(round_no),

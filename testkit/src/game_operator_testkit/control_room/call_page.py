@@ -16,7 +16,6 @@ from markupsafe import escape
 from game_operator import text
 from game_operator.protocol.http import HeaderPairs
 from game_operator_testkit.control_room.outcomes import ExchangeRow, hint, meaning, row
-from game_operator_testkit.control_room.wrong_balances import began_with
 from game_operator_testkit.provider.shell_lines import curl_line
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
@@ -116,17 +115,16 @@ def within(message: str) -> str:
 
 def call_values(sandbox: "Sandbox", exchange: Exchange, *, host: str) -> dict[str, Any]:  # Any: of a template.
     """Return what the page of *exchange* shows; *host* is where the Operator API was asked."""
-    wrong, log = sandbox.service.balances.wrong(), sandbox.live
+    log = sandbox.live
     url = exchange.url or f"http://{host}{exchange.path}"
     shown = row(exchange)
     return {
         "row": shown,
         "newer": log.exchange(exchange.number + 1),
         "older": log.exchange(exchange.number - 1),
-        "hint": hint(exchange, sandbox.service.key_history.now),
+        "hint": hint(exchange),
         "meaning": meaning(shown),
-        "wrong": wrong.get(exchange.number),
-        "began": began_with(sandbox, exchange) if exchange.number in wrong else (0, 0),
+        "mistake": sandbox.service.balances.mistakes().get(exchange.number),
         "deliveries": deliveries(sandbox, exchange),
         "shown_deliveries": _SHOWN_DELIVERIES,
         "request_side": MessageSide.of_request(exchange),

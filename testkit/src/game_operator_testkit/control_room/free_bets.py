@@ -77,7 +77,7 @@ class FreeBetsPage(Page):
         if asked is None:
             return self._page(request, typed, problems)
         now_millis = self._context.now_millis()
-        granted = self._sandbox.world.grant(self._sandbox.operator_id, asked, now_millis=now_millis)
+        granted = self._sandbox.world.grant(asked, now_millis=now_millis)
         if isinstance(granted, GrantErrorCode):
             return self._page(request, typed, refused(granted))
         return see_other(f"{self.PATH}?granted={granted.free_bet_id}#grants")

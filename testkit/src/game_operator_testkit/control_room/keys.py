@@ -10,13 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from game_operator.errors import ConfigurationError, TransportError
+from game_operator.errors import ConfigurationError
 from game_operator.signers.keys import load_public_key
-from game_operator_testkit.control_room.outcomes import hint, unreachable_wallet
 from game_operator_testkit.control_room.page_context import Page, see_other
 from game_operator_testkit.control_room.status import short
 from game_operator_testkit.provider.keys import fingerprint
-from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 _SERVICE_FILE: Final = "service.pub.pem"
 _NEXT_FILE: Final = "service-new.pub.pem"
@@ -28,23 +26,27 @@ class KeysPage(Page):
 
     PATH: ClassVar[str] = "/keys"
     TITLE: ClassVar[str] = "Keys"
-    FORMS: ClassVar[Sequence[str]] = ("prepare", "ask", "rotate", "retire")
-    #: The key that the wallet was asked about last, and the call, or why there was none.
-    _check: tuple[bytes, Exchange | None, str] | None = None
+    FORMS: ClassVar[Sequence[str]] = ("prepare", "rotate", "retire")
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         files = [Route(f"{self.PATH}/{name}", self.download) for name in (_SERVICE_FILE, _NEXT_FILE)]
-        return [*super().routes(), *files, Route(f"{self.PATH}/switch", self.switch)]
+        return [*super().routes(), *files]
 
     async def show(self, request: Request, problem: str = "") -> Response:
         """Show the keys, and a *problem* if there is one."""
-        return await self._page(request, "keys.html", problem)
-
-    async def switch(self, request: Request) -> Response:
-        """Ask whether to switch to the next key."""
-        if self._sandbox.prepared_service_key_pem is None:
-            return await self.show(request, _NONE_PREPARED)
-        return await self._page(request, "key_switch.html")
+        # In a thread: the service's key may have to be made first.
+        keys = await run_in_threadpool(lambda: self._sandbox.service.keys)
+        next_pem, previous = self._sandbox.prepared_service_key_pem, keys.previous
+        return self._context.page(
+            request,
+            "keys.html",
+            status=409 if problem else 200,
+            problem=problem,
+            service_key=_shown(keys.current.public_key_pem()),
+            next_key=None if next_pem is None else _shown(next_pem),
+            previous_key=None if previous is None else _shown(previous.public_key_pem()),
+            operator_key=_shown(self._sandbox.world.public_key),
+        )
 
     async def download(self, request: Request) -> Response:
         """Return the service's key as a file, or the next one."""
@@ -61,21 +63,6 @@ class KeysPage(Page):
         await self._context.form(request)
         await run_in_threadpool(self._sandbox.prepare_service_key)
         return see_other(f"{self.PATH}#rotate-title")
-
-    async def ask(self, request: Request) -> Response:
-        """Ask the wallet whether it knows the next key."""
-        await self._context.form(request)
-        pem, player_id = self._sandbox.prepared_service_key_pem, self._context.likely_player()
-        if pem is None:
-            return await self.show(request, _NONE_PREPARED)
-        try:
-            asked = await self._context.call_wallet(self._sandbox.ask_with_next_key, player_id)
-            self._check = pem, asked, hint(asked, self._sandbox.service.key_history.now)
-        except TransportError as unreachable:
-            self._check = pem, None, unreachable_wallet(self._sandbox, unreachable)
-        except ConfigurationError as failed:
-            return await self.show(request, str(failed))
-        return see_other(f"{self.PATH}#ask-title")
 
     async def rotate(self, request: Request) -> Response:
         """Switch to the next key."""
@@ -95,30 +82,9 @@ class KeysPage(Page):
         await run_in_threadpool(self._sandbox.retire_old_service_key)
         return see_other(f"{self.PATH}?retired")
 
-    async def _page(self, request: Request, template: str, problem: str = "") -> Response:
-        # In a thread: the service's key may have to be made first.
-        keys = await run_in_threadpool(lambda: self._sandbox.service.keys)
-        operator = self._sandbox.world.account(self._sandbox.operator_id)
-        next_pem = self._sandbox.prepared_service_key_pem
-        next_key = None if next_pem is None else _shown(load_public_key(next_pem))
-        period = self._sandbox.service.key_history.now
-        old = None if period.began_millis is None else load_public_key(keys.old.public_key_pem())
-        previous = "" if old is None else short(fingerprint(old))
-        return self._context.page(
-            request,
-            template,
-            status=409 if problem else 200,
-            problem=problem,
-            service_key=_shown(load_public_key(keys.current.public_key_pem())),
-            next_key=next_key,
-            previous_key=previous,
-            operator_key=None if operator is None else _shown(operator.public_key),
-            check=self._check if self._check and self._check[0] == next_pem else None,
-            period=period,
-        )
 
-
-def _shown(key: RSAPublicKey) -> dict[str, str | int]:
+def _shown(source: bytes | RSAPublicKey) -> dict[str, str | int]:
     """Return a public key as the page shows it, with its fingerprint, to compare it by."""
+    key = load_public_key(source)
     pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
     return {"pem": pem, "bits": key.key_size, "fingerprint": fingerprint(key), "short": short(fingerprint(key))}

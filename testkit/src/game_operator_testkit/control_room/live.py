@@ -86,7 +86,7 @@ class LivePage(Page):
         """Show the newest calls, or those before a number, as far as the filter admits them."""
         asked = self._asked(request)
         kept = self._sandbox.live.recent(LOOKED_THROUGH)
-        wrong = self._sandbox.service.balances.wrong()
+        wrong = self._sandbox.service.balances.mistakes()
         rows = [row(each) for each in kept if each.number > asked.after_number]
         found = [each for each in rows if asked.admits(each, wrong)]
         before = self._before(request)
@@ -224,7 +224,7 @@ class LivePage(Page):
 
     def _admitted(self, asked: LiveFilter, exchanges: Sequence[Exchange]) -> list[ExchangeRow]:
         """Return those of *exchanges* that *asked* admits, in their order."""
-        wrong = self._sandbox.service.balances.wrong() if exchanges and asked.answer else {}
+        wrong = self._sandbox.service.balances.mistakes() if exchanges and asked.answer else {}
         return [each for each in map(row, exchanges) if asked.admits(each, wrong)]
 
     def _event(self, new: Sequence[ExchangeRow], asked: LiveFilter) -> bytes:
@@ -235,7 +235,7 @@ class LivePage(Page):
             rows=new,
             on_live=True,
             fresh=True,
-            wrong=self._sandbox.service.balances.wrong(),
+            wrong=self._sandbox.service.balances.mistakes(),
             counted=_counted(len(self._admitted(asked, kept)), len(kept)),
         )
         lines = "".join(f"data: {line}\n" for line in html.splitlines() if line.strip())

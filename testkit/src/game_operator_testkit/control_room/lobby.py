@@ -132,7 +132,7 @@ class LobbyPage(Page):
     ) -> Response:
         games, chosen = self._context.games(), _chosen(request)
         # Players whom the wallet knows: it has answered with their balance.
-        players = [each.player_id for each in self._sandbox.service.balances.players() if each.last is not None]
+        players = [each.player_id for each in self._sandbox.service.balances.players() if each.last_cents is not None]
         return self._context.page(
             request,
             "lobby.html",

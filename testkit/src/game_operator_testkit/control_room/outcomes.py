@@ -8,10 +8,9 @@ from urllib.parse import urlsplit
 
 from game_operator import text
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import MalformedCallError, RequestNotSentError, TransportError
+from game_operator.errors import RequestNotSentError, TransportError
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.key_history import KeyPeriod
 
 if TYPE_CHECKING:
     from game_operator_testkit.sandbox.server import Sandbox
@@ -26,6 +25,11 @@ _NOT_THERE: Final = frozenset({404, 405})
 _OTHER_INSTANCES: Final = (
     "A receiver that was given instances= refuses all game instances but its own: leave that out in a wallet under "
     "test, or give it the sandbox’s ids."
+)
+
+_UNKNOWN_KEY: Final = (
+    "The wallet does not know the key that signed this call. Compare the key that it has with the one under Keys; "
+    "after a switch, register the new one there."
 )
 
 _SUCCESS: Final = "SUCCESS"
@@ -129,25 +133,12 @@ def meaning(answered: ExchangeRow) -> str:
     return f"By this answer the wallet {done}, now or at an earlier delivery. It says {balance}."
 
 
-def _unknown_key(period: KeyPeriod, at_millis: int) -> str:
-    """Return why the wallet answered INVALID_SIGNATURE to a right signature at *at_millis*, and what to do."""
-    began_millis = period.began_millis
-    if began_millis is not None and period.is_doubtful and at_millis >= began_millis:
-        return (
-            f"The service signs with the key that it switched to at {text.iso_time(began_millis)[11:16]} UTC, and the "
-            "wallet has not accepted that key yet. Register it at the wallet: it is under Keys."
-        )
-    return (
-        "The wallet does not know the key that signed this call. Compare the key that it has with the one under Keys."
-    )
-
-
-def hint(exchange: Exchange, period: KeyPeriod) -> str:
+def hint(exchange: Exchange) -> str:
     """Return why *exchange*'s answer may be so, and what to do, in a sentence or two; "" if it speaks for itself."""
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
     if exchange.code == WebhookErrorCode.INVALID_SIGNATURE and exchange.signature == "valid":
-        return _unknown_key(period, exchange.at_millis)
+        return _UNKNOWN_KEY
     is_refused = exchange.code == WebhookErrorCode.INVALID_REQUEST
     # Our receiver replies to calls at unknown addresses, too.
     if exchange.code is None or (is_refused and exchange.status in _NOT_THERE):
@@ -166,11 +157,7 @@ def why_no_reply(exchange: Exchange) -> str:
         return "Your wallet failed: look into its log."
     if 300 <= status < 400:
         return "The service follows no redirect: give it the address that the wallet itself answers at."
-    try:
-        exchange.reply()
-    except MalformedCallError as malformed:
-        return f"The body cannot be read as a reply: {malformed}."
-    return ""
+    return f"The body cannot be read as a reply: {exchange.problem}." if exchange.problem else ""
 
 
 def unreachable_wallet(sandbox: "Sandbox", error: TransportError) -> str:

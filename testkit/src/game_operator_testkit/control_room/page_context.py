@@ -22,10 +22,8 @@ from game_operator.text import clean, iso_time, templates
 from game_operator_testkit.control_room.amounts import money_in, units_in
 from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.forms import TOKEN_FIELD, read_form
-from game_operator_testkit.control_room.outcomes import folded
-from game_operator_testkit.control_room.status import ago, status_of
-from game_operator_testkit.control_room.wrong_balances import first_mistake
-from game_operator_testkit.provider.latency import coordinate
+from game_operator_testkit.control_room.outcomes import folded, row
+from game_operator_testkit.control_room.status import status_of
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.world import PlacedBet
 
@@ -73,8 +71,10 @@ class PageContext:
 
     def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
         """Keep what was *played*, and forget the oldest of what is too much."""
-        # While the wallet does not know the service's new key, what it refuses is no mistake.
-        self.played[played_id] = bet_ids, () if self.sandbox.service.key_history.now.is_doubtful else mistakes
+        newest = self.sandbox.live.newest_webhook
+        # While the wallet does not know the service's key, what it refuses is no mistake.
+        is_refused_key = newest is not None and row(newest).is_refused_key
+        self.played[played_id] = bet_ids, () if is_refused_key else mistakes
         if len(self.played) > _MOST_PLAYED:
             del self.played[next(iter(self.played))]
 
@@ -88,8 +88,8 @@ class PageContext:
         return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
 
     def games(self) -> Sequence[GameInfo]:
-        """Return the operator's catalogue."""
-        return self.sandbox.world.games(self.sandbox.operator_id)
+        """Return the catalogue."""
+        return self.sandbox.world.games()
 
     def instance(self, instance_id: str) -> GameInstance | None:
         """Return the instance with this id, or None."""
@@ -110,7 +110,7 @@ class PageContext:
 
     def bet(self, bet_id: str) -> BetOutcome:
         """Return a bet with the calls about it in the live log, oldest first."""
-        bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
+        bet = self.sandbox.world.bet(bet_id, now_millis=self.now_millis())
         return self._outcome(bet, self.calls_about(bet_id))
 
     def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, BetOutcome]:
@@ -123,7 +123,9 @@ class PageContext:
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
         service = self.sandbox.service
-        return BetOutcome(bet, calls, service.profile, service.key_history.now, first_mistake(self.sandbox, calls))
+        mistakes = service.balances.mistakes()
+        first = next((mistakes[each.number] for each in calls if each.number in mistakes), None)
+        return BetOutcome(bet, calls, service.profile, first)
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
@@ -208,10 +210,8 @@ def see_other(path: str) -> RedirectResponse:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages."""
-    filters = (ago, clipped, clock_time, folded, money_in, units_in)
-    made = templates(Path(__file__).with_name("templates"), *filters)
-    made.filters["n"] = coordinate
-    return made
+    filters = (clipped, clock_time, folded, money_in, units_in)
+    return templates(Path(__file__).with_name("templates"), *filters)
 
 
 def clipped(text: str, most: int) -> str:

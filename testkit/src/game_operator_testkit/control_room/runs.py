@@ -164,7 +164,7 @@ class RunsPage(Page):
         )
 
     def _suggested(self) -> dict[str, str]:
-        able = [each.player_id for each in self._sandbox.service.balances.players() if each.last is not None]
+        able = [each.player_id for each in self._sandbox.service.balances.players() if each.last_cents is not None]
         first, second, *_ = [*sorted(able), "", ""]
         return {
             "player_id": first,

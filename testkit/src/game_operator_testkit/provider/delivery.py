@@ -333,36 +333,17 @@ class Answer:
         return result if self.reply.balance is None else f"{result}, balance {self.reply.balance}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A post, and its answer."""
-
-    post: Post
-    answer: Answer
-
-    @property
-    def call(self) -> MovingCall:
-        """The call that was posted."""
-        return self.post.call
-
-
 def unanswered(problem: str, status: int | None = None) -> Answer:
     """Return an answer that says why there is no reply."""
     return Answer(None, status, problem if status is None else f"HTTP {status}, and no reply: {problem}")
 
 
-def answer_in(post: Post, status: int, body: bytes, defect: str = "") -> Answer:
-    """
-    Return what *body*, an answer to *post*, says; a body that is not a reply says why.
-
-    A body with a *defect* counts as unread.
-    """
-    if defect:
-        return unanswered(defect, status)
-    try:
-        return Answer(read_reply(body), status, early_code=post.writer.profile.early_deposit_code)
-    except MalformedCallError as malformed:
-        return unanswered(str(malformed), status)
+def answer_in(post: Post, answer: HttpReply) -> Answer:
+    """Return what *answer* says to *post*; a body that is not a reply says why, and one with a defect is not read."""
+    reply, problem = reply_in(answer)
+    if reply is None:
+        return unanswered(problem, answer.status)
+    return Answer(reply, answer.status, early_code=post.writer.profile.early_deposit_code)
 
 
 def answer_to(post: Post, carried: Carried) -> Answer:
@@ -379,4 +360,4 @@ def answer_to(post: Post, carried: Carried) -> Answer:
         answer = None if answer is None else without_secret(answer, signature)
     if answer is None or problem:
         return unanswered(problem)
-    return answer_in(post, answer.status, answer.body, answer.defect)
+    return answer_in(post, answer)

@@ -9,7 +9,7 @@ else is under way.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
@@ -197,13 +197,11 @@ NO_FAULTS: Final = FaultPlan()
 
 
 class FaultSwitches:
-    """The faults of a running sandbox, switched on and off from any thread."""
+    """The faults of a running sandbox or storm, switched on and off from any thread; *plan* are those of the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
         self._lock = Lock()
-        self._plan = NO_FAULTS
-        #: Faults that wait for a call, each with the plan of the round that it is reserved for.
-        self._reserved: dict[Fault, FaultPlan] = {}
+        self._plan = plan
 
     @property
     def plan(self) -> FaultPlan:
@@ -214,7 +212,6 @@ class FaultSwitches:
     def plan(self, plan: FaultPlan) -> None:
         with self._lock:
             self._plan = plan
-            self._reserved.clear()
 
     def set(self, name: str, rate: float) -> None:
         """
@@ -237,45 +234,31 @@ class FaultSwitches:
         """
         fault = fault_named(name)
         with self._lock:
-            self._reserved.pop(fault, None)
             nth = {**self._plan.nth, fault: 0 if number == 0 else _checked_nth(number)}
             self._plan = replace(self._plan, nth={name: number for name, number in nth.items() if number})
 
-    def reserve(self) -> FaultPlan:
-        """
-        Return what occurs in a round that begins now, to be released when it is over.
-
-        A fault that waits for a webhook is reserved for one round at a time: of two at once it occurs in the first.
-        """
+    def strike_webhook(self, possible: Iterable[Fault]) -> tuple[Fault, ...]:
+        """Count a call to the wallet, and return what waited for it of the *possible* faults."""
         with self._lock:
-            waiting = self._plan.nth.items()
-            free = {fault: number for fault, number in waiting if fault not in self._reserved and fault in _OF_WEBHOOKS}
-            reserved = replace(self._plan, nth=free)
-            self._reserved.update(dict.fromkeys(free, reserved))
-            return reserved
-
-    def release(self, reserved: FaultPlan, calls: int, struck: Iterable[Fault]) -> None:
-        """Count the *calls* of a round, and drop the faults that occurred (*struck*); settings made since then stay."""
-        gone = frozenset(struck)
-        with self._lock:
-            left = dict(self._plan.nth)
-            for fault in [fault for fault, plan in self._reserved.items() if plan is reserved]:
-                del self._reserved[fault]
-                number = left.pop(fault) - calls
-                if fault not in gone:
-                    left[fault] = max(1, number)
-            self._plan = replace(self._plan, nth=left)
+            waiting = {fault: number for fault, number in self._plan.nth.items() if fault in _OF_WEBHOOKS}
+            due = tuple(fault for fault in possible if waiting.get(fault) == 1)
+            self._count(waiting, due)
+        return due
 
     def strike_api(self, draw: str) -> Fault | None:
         """Count a call of the Operator API, and return what occurs in it: what waited for it, or else by *draw*."""
         with self._lock:
-            waiting = {fault: number for fault, number in self._plan.nth.items() if fault in API_FAULTS}
+            waiting: dict[Fault, int] = {name: nth for name, nth in self._plan.nth.items() if name in API_FAULTS}
             # At most one, because a response has one status. Another fault that waits occurs in the next call.
             due = next((fault for fault in API_FAULTS if waiting.get(fault) == 1), None)
-            left = {fault: max(1, number - 1) for fault, number in waiting.items() if fault is not due}
-            others = {fault: number for fault, number in self._plan.nth.items() if fault not in waiting}
-            self._plan = replace(self._plan, nth=others | left)
+            self._count(waiting, (due,))
         return due or next(iter(self._plan.struck(draw, API_FAULTS)), None)
+
+    def _count(self, waiting: Mapping[Fault, int], due: Container[Fault | None]) -> None:
+        """Count a call for the faults that are *waiting*; those *due* wait no more."""
+        left = {fault: max(1, number - 1) for fault, number in waiting.items() if fault not in due}
+        others = {fault: number for fault, number in self._plan.nth.items() if fault not in waiting}
+        self._plan = replace(self._plan, nth=others | left)
 
     def clear(self) -> None:
         """Switch all faults off."""

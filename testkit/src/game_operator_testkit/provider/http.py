@@ -53,7 +53,6 @@ class HttpCarrier:
         elsewhere: An address of this machine that requests may come from.
         headers: More headers for each request; their values are cut out of what comes back.
         timeout: Seconds for one request.
-        patience: Seconds for which an unreachable wallet is tried again: it may be starting.
         allow_insecure_http: Whether plain http may go to another machine.
         ssl_context: Whom to trust over https.
 
@@ -73,12 +72,11 @@ class HttpCarrier:
         elsewhere: str | None = None,
         headers: HeaderPairs = (),
         timeout: float = 10.0,
-        patience: float = 0.0,
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         # First, because error trackers show what a frame holds: keys and headers are secret.
-        self._timeout, self._patience = checked_seconds("timeout", timeout), patience
+        self._timeout = checked_seconds("timeout", timeout)
         self._keys = keys
         self._header = (profile or Profile()).signature_header
         address_of = partial(base_url_of, allow_insecure_http=allow_insecure_http, name="url")
@@ -118,7 +116,7 @@ class HttpCarrier:
         try:
             every = (*begun.headers, *self._headers)
             rough = _is_rough(request)
-            answer = await (self._roughly(begun, every) if rough else self._patiently(request, every, closed))
+            answer = await (self._roughly(begun, every) if rough else self._posted(request, every, closed))
             problem = answer.defect if answer else _NOT_AWAITED[request.manner]
         except TransportError as failed:
             problem, timed_out = failed.reason, failed.timed_out
@@ -166,19 +164,6 @@ class HttpCarrier:
 
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests))
-
-    async def _patiently(
-        self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]
-    ) -> HttpReply:
-        deadline, pause = time.monotonic() + self._patience, 0.05
-        while True:
-            try:
-                return await self._posted(request, headers, closed)
-            except RequestNotSentError:
-                if time.monotonic() + pause > deadline:
-                    raise
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 1.0)
 
     async def _posted(self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]) -> HttpReply:
         url = self._urls[request.at]

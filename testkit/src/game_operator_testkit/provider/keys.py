@@ -90,7 +90,8 @@ class ServiceKeys:
         #: The key after a rotation, or None if there is none yet.
         self.following: RSAPrivateKey | None = None
         self.current: LocalSigner = loaded(current)
-        self._old = None if old is None else loaded(old)
+        #: The key before a rotation, if there was one.
+        self.previous: LocalSigner | None = None if old is None else loaded(old)
         self._retired = None if retired is None else loaded(retired)
         self._sign = lru_cache(_REMEMBERED)(self._signed)
 
@@ -117,8 +118,8 @@ class ServiceKeys:
 
     @cached_property
     def old(self) -> LocalSigner:
-        """The key before a rotation, which a wallet must not accept any more."""
-        return self._old or LocalSigner(new_key())
+        """The key before a rotation, made if there was none: a wallet must not accept it any more."""
+        return self.previous or LocalSigner(new_key())
 
     def signature(self, request: Request) -> Signature:
         """Return the value of the signature header for *request*."""
@@ -150,8 +151,6 @@ class ServiceKeys:
                 return self.current.sign(message)
             case "old":
                 return self.old.sign(message)
-            case "next":
-                return LocalSigner(self.prepared()).sign(message)
             case "retired":
                 assert self._retired is not None
                 return self._retired.sign(message)

@@ -58,7 +58,7 @@ class BetCalls:
 
 
 #: Whose key signs: a stranger's is one that the wallet never saw.
-KeyName: TypeAlias = Literal["service", "stranger", "old", "retired", "next"]
+KeyName: TypeAlias = Literal["service", "stranger", "old", "retired"]
 #: How the bytes of a signature are written.
 Form: TypeAlias = Literal["url-safe", "url-safe padded", "standard", "standard padded"]
 
@@ -69,7 +69,7 @@ class Seal:
     How a request is signed (assumed, docs/decisions/0011).
 
     Attributes:
-        key: Whose key signs, ``old``, ``retired`` and ``next`` those of a rotation; None for no signature at all.
+        key: Whose key signs, ``old`` and ``retired`` those of a rotation; None for no signature at all.
         over: The bytes that are signed, in place of the body.
         form: How the signature is written.
         literal: What stands in the header in place of a signature; nothing is signed then.

@@ -14,7 +14,6 @@ from game_operator.profile import Profile
 from game_operator.signers.keys import PublicKeySource, load_public_key
 from game_operator_testkit.provider.delivery import DeliveryInDoubtError
 from game_operator_testkit.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
-from game_operator_testkit.provider.requests import Request, Seal
 from game_operator_testkit.sandbox.base import Carry, SandboxBase
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
@@ -141,26 +140,6 @@ class Sandbox(SandboxBase):
         again = before.path, before.request_body, before.request_headers
         carried = running.run(self._carried(wallet_url, lambda carrier: carrier.carry_again(*again)))
         return self.service.saw_again(before, carried)
-
-    def ask_with_next_key(self, player_id: str) -> Exchange:
-        """
-        Ask the wallet for a balance by a call that the next key has signed, and return the exchange.
-
-        The wallet knows the key unless it answers INVALID_SIGNATURE. Nothing is switched.
-
-        Args:
-            player_id: Whose balance; a player that the wallet does not know serves as well.
-
-        Raises:
-            ConfigurationError: There is no next key, or no wallet.
-            TransportError: The wallet cannot be reached.
-        """
-        running, wallet_url = self._check_ready()
-        if self.service.keys.following is None:
-            raise ConfigurationError("There is no next key to ask with (any more). Make one first.")
-        request = Request("", "/player-balance", self.service.balance_body(player_id), Seal(key="next"))
-        carried = running.run(self._carried(wallet_url, lambda carrier: carrier.carry_request(request)))
-        return self.service.saw_next_key(carried, player_id)
 
     def __enter__(self) -> Self:
         if self._running is not None:

@@ -28,7 +28,7 @@ def played(desk: Desk, bets: int) -> set[str]:
             round_id=round_id,
             settlement="lose" if is_open or random.random() < 0.08 else "send",
         )
-        found = sandbox.world.bet(sandbox.operator_id, bet.bet_ids[0], now_millis=sandbox.service.clock())
+        found = sandbox.world.bet(bet.bet_ids[0], now_millis=sandbox.service.clock())
         assert not isinstance(found, BetNotFound)
         if is_open:
             sandbox.world.add_bet(OpenBet.model_validate(found.model_dump(exclude={"status", "won"})))

@@ -12,17 +12,18 @@ A balance that passes both may be right, and is not called wrong. The first answ
 that moved too much or too little.
 """
 
-import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
 from game_operator_testkit.sandbox.dealing.dealt import Dealt
 
-#: How many balances of a player are kept, the newest.
-_KEPT_POINTS: Final = 500
+#: So many of a player's newest balances are known again in the answer to a repeat.
+_KNOWN_AGAIN: Final = 500
+#: So many mistakes of a player are kept, the first ones.
+_MOST_MISTAKES: Final = 100
 #: So many balances may be in question at once; beyond, a player's are believed anew.
 _MOST_POSSIBLE: Final = 2_048
 
@@ -33,21 +34,16 @@ class ReportedBalance:
     A balance in an answer of the wallet.
 
     Attributes:
-        at_millis: When the answer came.
         reported_cents: The balance it carried.
         expected_cents: What it should have been; None while that is unknown, because calls overlapped.
         number: The number of the answer in the live log; 0 if it has none.
+        added_cents: Of a mistake, by how much it changed the difference to what should be.
     """
 
-    at_millis: int
     reported_cents: int
     expected_cents: int | None = None
     number: int = 0
-
-    @property
-    def agrees(self) -> bool:
-        """Whether nothing is known to be wrong with it."""
-        return self.expected_cents in (None, self.reported_cents)
+    added_cents: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +53,38 @@ class PlayerBalance:
 
     Attributes:
         player_id: Whose balance.
-        last: The last balance reported; None if there is none.
+        last_cents: The last balance reported; None if there is none.
         expected_cents: What it should be now; None while that is unknown.
-        first_wrong: The first balance that was wrong, until it is accepted; None if all were right.
-        wrong_count: How many were wrong.
+        mistakes: The balances with another difference than the one before, until they are accepted: a wallet that
+            once moved too much reports a wrong balance from then on, and only the first of them shows the mistake.
         under_way: How many calls have begun and not ended.
         suspects: The bets and claims that may have made the first wrong balance: all since the last right one.
     """
 
     player_id: str
-    last: ReportedBalance | None
+    last_cents: int | None
     expected_cents: int | None
-    first_wrong: ReportedBalance | None
-    wrong_count: int
+    mistakes: tuple[ReportedBalance, ...]
     under_way: int
     suspects: tuple[Dealt, ...] = ()
 
     @property
     def agrees(self) -> bool:
         """Whether no balance was wrong."""
-        return self.first_wrong is None
+        return not self.mistakes
 
 
 @dataclass(slots=True)
 class _Player:
-    """``balances`` are those that may be right, None if any may; the rest is of the calls that overlap just now."""
+    """
+    ``balances`` are those that may be right, None if any may; ``gap_cents`` is what the last one was wrong by.
 
-    points: deque[ReportedBalance]
+    Those from ``under_way`` to ``before`` are of the calls that overlap just now; ``before`` has the gap and the number
+    of mistakes when they began.
+    """
+
+    earlier_cents: deque[int] = field(default_factory=lambda: deque(maxlen=_KNOWN_AGAIN))
+    last_cents: int | None = None
     balances: set[int] | None = None
     under_way: int = 0
     begun: int = 0
@@ -91,8 +92,9 @@ class _Player:
     moved_cents: int = 0
     unknown: bool = False
     reported: list[ReportedBalance] = field(default_factory=list)
-    first_wrong: ReportedBalance | None = None
-    wrong_count: int = 0
+    before: tuple[int, int] = (0, 0)
+    gap_cents: int = 0
+    mistakes: list[ReportedBalance] = field(default_factory=list)
     touched: dict[Dealt, None] = field(default_factory=dict)
     suspects: tuple[Dealt, ...] = ()
 
@@ -100,6 +102,7 @@ class _Player:
         if self.under_way == 0:
             self.possible = None if self.balances is None else set(self.balances)
             self.begun, self.moved_cents, self.unknown, self.reported = 0, 0, False, []
+            self.before = self.gap_cents, len(self.mistakes)
         self.begun += 1
         self.under_way += 1
         if about is not None:
@@ -109,15 +112,17 @@ class _Player:
             self.possible = self.possible if len(self.possible) <= _MOST_POSSIBLE else None
 
     def report(self, point: ReportedBalance, *, repeated: bool) -> None:
-        of_old = repeated and any(point.reported_cents == earlier.reported_cents for earlier in self.points)
-        self.points.append(point)
+        of_old = repeated and point.reported_cents in self.earlier_cents
+        self.earlier_cents.append(point.reported_cents)
+        self.last_cents = point.reported_cents
         # A wallet may answer a repeat as it did the first time (docs/decisions/0012), which says nothing of today.
         if of_old:
             return
         self.reported.append(point)
         self.unknown = self.unknown or len(self.reported) > _MOST_POSSIBLE
         if self.possible is not None and point.reported_cents not in self.possible:
-            self._mark(point, self.possible)
+            point.expected_cents = self._due(point, self.possible)
+            self._find_mistakes()
 
     def end(self, moved_cents: int | None, about: Dealt | None) -> None:
         if self.under_way == 0:
@@ -136,7 +141,7 @@ class _Player:
             expected = {cents + self.moved_cents for cents in self.balances}
             self.balances = (expected & reported) or expected
             self._compare(self.balances)
-        if self.first_wrong is not None:
+        if self.mistakes:
             self.suspects = self.suspects or tuple(self.touched)
         if about is not None:
             # The last call may have moved something only after its right answer.
@@ -145,27 +150,38 @@ class _Player:
     def accept(self) -> None:
         # What is under way now began before, and says nothing of the balance that is believed next.
         self.balances, self.possible, self.unknown = None, None, True
-        self.first_wrong, self.wrong_count, self.suspects = None, 0, ()
+        self.gap_cents, self.mistakes, self.suspects = 0, [], ()
 
     def _compare(self, right: set[int]) -> None:
         open_points = [point for point in self.reported if point.expected_cents is None]
         for point in self.reported:
             if point.expected_cents is not None and point.reported_cents not in right:
-                point.expected_cents = _nearest(right, point.reported_cents)
+                point.expected_cents = self._due(point, right)
         agreeing = next((point for point in reversed(open_points) if point.reported_cents in right), None)
         if agreeing is not None:
             agreeing.expected_cents = agreeing.reported_cents
         elif open_points and open_points[-1] is self.reported[-1]:
-            self._mark(open_points[-1], right)
+            open_points[-1].expected_cents = self._due(open_points[-1], right)
+        self._find_mistakes()
 
-    def _mark(self, point: ReportedBalance, possible: Iterable[int]) -> None:
-        point.expected_cents = _nearest(possible, point.reported_cents)
-        self.first_wrong = self.first_wrong or point
-        self.wrong_count += 1
+    def _due(self, point: ReportedBalance, possible: Iterable[int]) -> int:
+        """Return the one of *possible* that *point* should have been: what was wrong before is wrong by as much."""
+        due_cents = point.reported_cents - self.before[0]
+        return min(possible, key=lambda cents: (abs(cents - due_cents), cents))
 
-
-def _nearest(possible: Iterable[int], reported_cents: int) -> int:
-    return min(possible, key=lambda cents: (abs(cents - reported_cents), cents))
+    def _find_mistakes(self) -> None:
+        """Find the mistakes among the balances reported by the calls that overlap: what changed the difference."""
+        gap_cents, found_before = self.before
+        del self.mistakes[found_before:]
+        for point in self.reported:
+            if point.expected_cents is None:
+                continue
+            added_cents = point.reported_cents - point.expected_cents - gap_cents
+            gap_cents += added_cents
+            if added_cents and gap_cents and len(self.mistakes) < _MOST_MISTAKES:
+                point.added_cents = added_cents
+                self.mistakes.append(point)
+        self.gap_cents = gap_cents
 
 
 class BalanceBoard:
@@ -174,14 +190,10 @@ class BalanceBoard:
 
     For each call: ``begin`` before it is sent first, ``reported`` for each answer with a balance, ``end`` when it was
     answered definitely or given up. A call that is delivered several times begins and ends once.
-
-    Args:
-        clock: The time of an answer, in Unix milliseconds; None is the machine's clock.
     """
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._players: OrderedDict[str, _Player] = OrderedDict()
 
     def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
@@ -201,7 +213,7 @@ class BalanceBoard:
             alone = player.under_way == 0
             if alone:
                 player.begin(0, None)
-            player.report(ReportedBalance(self._clock(), balance_cents, number=number), repeated=repeated)
+            player.report(ReportedBalance(balance_cents, number=number), repeated=repeated)
             if alone:
                 player.end(0, None)
 
@@ -235,34 +247,15 @@ class BalanceBoard:
             seen = [_seen(player_id, player) for player_id, player in reversed(self._players.items())]
         return sorted(seen, key=lambda player: player.agrees)
 
-    def disagrees(self) -> bool:
-        """Return whether any player's balance was wrong; quicker than ``players``."""
+    def mistakes(self) -> dict[int, ReportedBalance]:
+        """Return each mistake that is not accepted, by the number of its answer in the live log."""
         with self._lock:
-            return any(player.first_wrong is not None for player in self._players.values())
-
-    def latest_mistake(self) -> tuple[str, ReportedBalance] | None:
-        """Return the player whose balance went wrong last, and its first wrong balance; None if all are right."""
-        with self._lock:
-            found = [(name, player.first_wrong) for name, player in self._players.items() if player.first_wrong]
-            latest = max(found, key=lambda each: (each[1].at_millis, each[1].number), default=None)
-            return None if latest is None else (latest[0], replace(latest[1]))
-
-    def wrong(self) -> dict[int, ReportedBalance]:
-        """Return each balance that is wrong and not accepted, by the number of its answer in the live log."""
-        with self._lock:
-            players = [player for player in self._players.values() if player.first_wrong is not None]
-            points = (point for player in players for point in player.points)
-            return {point.number: replace(point) for point in points if point.number and not point.agrees}
-
-    def series(self, player_id: str) -> list[ReportedBalance]:
-        """Return the balances reported of a player, oldest first."""
-        with self._lock:
-            player = self._players.get(player_id)
-            return [] if player is None else [replace(point) for point in player.points]
+            points = [point for player in self._players.values() for point in player.mistakes]
+            return {point.number: replace(point) for point in points if point.number}
 
     def _player(self, player_id: str) -> _Player:
         if player_id not in self._players:
-            self._players[player_id] = _Player(deque(maxlen=_KEPT_POINTS))
+            self._players[player_id] = _Player()
         self._players.move_to_end(player_id)
         return self._players[player_id]
 
@@ -271,10 +264,9 @@ def _seen(player_id: str, player: _Player) -> PlayerBalance:
     settled = player.under_way == 0 and player.balances is not None and len(player.balances) == 1
     return PlayerBalance(
         player_id=player_id,
-        last=replace(player.points[-1]) if player.points else None,
+        last_cents=player.last_cents,
         expected_cents=next(iter(player.balances or ())) if settled else None,
-        first_wrong=replace(player.first_wrong) if player.first_wrong else None,
-        wrong_count=player.wrong_count,
+        mistakes=tuple(map(replace, player.mistakes)),
         under_way=player.under_way,
         suspects=player.suspects,
     )

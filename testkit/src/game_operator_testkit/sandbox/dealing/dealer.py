@@ -19,8 +19,8 @@ from typing import Final
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
-from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post, Sent
-from game_operator_testkit.provider.faults import LASTING_FAULTS, NO_FAULTS, Fault, FaultPlan
+from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post
+from game_operator_testkit.provider.faults import LASTING_FAULTS, Fault, FaultSwitches
 from game_operator_testkit.sandbox.dealing import accepted_mistakes
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
@@ -42,7 +42,7 @@ class Dealer:
 
     Args:
         items: Rounds and claims in the order of their times.
-        faults: What is laid over the deliveries.
+        faults: What is laid over the deliveries; the rates are those of now, to the end.
         retries: When an unanswered call is sent again.
         seed: What the faults are drawn by, together with a call's number.
         profile: Names the fields of the bodies; claims that it has no words for are not played.
@@ -56,7 +56,7 @@ class Dealer:
         self,
         items: Iterable[PlannedItem],
         *,
-        faults: FaultPlan = NO_FAULTS,
+        faults: FaultSwitches | None = None,
         retries: RetryPreset | None = None,
         seed: int | str = 0,
         profile: Profile | None = None,
@@ -70,7 +70,9 @@ class Dealer:
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         self._writer = BodyWriter(profile or Profile())
         #: What is laid over the deliveries, and how many calls were planned.
-        self.faults: FaultDraws = FaultDraws(faults, seed, self._writer, each_occurs=each_fault_occurs)
+        self.faults: FaultDraws = FaultDraws(
+            faults or FaultSwitches(), seed, self._writer, each_occurs=each_fault_occurs
+        )
         self._on_change = on_change or (lambda _dealt: None)
         # A board that nobody reads costs little.
         self._balances = balances or BalanceBoard()
@@ -127,14 +129,14 @@ class Dealer:
                 kind = "claim" if isinstance(call, DepositCall) and call.is_claim else call.operation
                 if kind != "deposit" and left[kind] < most:
                     left[kind] += 1
-                    sent = sum(each.post.is_genuine and each.call == call for each in dealt.history)
+                    sent = sum(post.is_genuine and post.call == call for post, _ in dealt.history)
                     again = PendingCall(dealt, call, "", attempts=sent, first=answer, again=True)
                     self._add(self.now_millis + 1, again)
 
     def answered(self, order: Order, answers: Sequence[Answer]) -> None:
         """Take in the *answers* to the posts of *order*."""
         pending, answered = order.pending, list(zip(order.posts, answers, strict=True))
-        pending.dealt.history.extend(Sent(post, answer) for post, answer in answered)
+        pending.dealt.history.extend(answered)
         self._check(pending, answered)
         if pending.again:
             self._end_again(pending, answered)

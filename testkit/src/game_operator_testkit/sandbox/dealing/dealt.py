@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
-from game_operator_testkit.provider.delivery import Answer, Post, Sent
+from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.plan import PlannedBet, PlannedClaim
 
@@ -42,17 +42,15 @@ class _Record:
         lost: Whether the service gave a call up without knowing what became of it.
         problems: What no correct wallet would have answered.
         faults: The faults that occurred in its calls, in their order.
-        history: What was sent and what came back, in the order of the answers.
+        history: Each post with its answer, in the order of the answers.
     """
-
-    KIND: ClassVar[str]
 
     planned: PlannedBet | PlannedClaim
     state: ServiceState
     lost: bool = False
     problems: list[str] = field(default_factory=list)
     faults: dict[Fault, None] = field(default_factory=dict)
-    history: list[Sent] = field(default_factory=list)
+    history: list[tuple[Post, Answer]] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -67,15 +65,15 @@ class _Record:
     @property
     def subject(self) -> str:
         """What reports call it: bet or claim, and its id."""
-        return f"{self.KIND} {self.key}"
+        return f"{'bet' if isinstance(self.planned, PlannedBet) else 'claim'} {self.key}"
 
     def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
         """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
         seen: set[MovingCall] = set()
-        for each in self.history:
-            if each.post.is_genuine and each.call not in seen and each.answer.settles(each.call):
-                seen.add(each.call)
-                yield each.call, each.answer
+        for post, answer in self.history:
+            if post.is_genuine and post.call not in seen and answer.settles(post.call):
+                seen.add(post.call)
+                yield post.call, answer
 
     def wrong_statuses(self, *, of_replies: bool = False) -> Iterator[str]:
         """
@@ -83,18 +81,22 @@ class _Record:
 
         With *of_replies* only answers that are a reply count: an error page may come from a proxy.
         """
-        answers = [sent.answer for sent in self.history if sent.post.is_genuine]
+        answers = [answer for post, answer in self.history if post.is_genuine]
         statuses = {answer.status for answer in answers if answer.reply is not None or not of_replies}
         for status in sorted(statuses - {None, _HTTP_OK}, key=str):
             yield f"a call was answered with HTTP {status}, which must be 200 always (spec §4.1)"
 
     def history_in_words(self) -> Iterator[str]:
         """Yield what was sent and what came back, line by line."""
-        yield f"{self.subject} of {self.player_id}, {self.planned.in_words}"
-        for sent in sorted(self.history, key=lambda sent: sent.post.serial):
-            post = sent.post
+        planned = self.planned
+        if isinstance(planned, PlannedBet):
+            money = f"wager {amount_from_cents(planned.wager_cents)}, planned to end {planned.end}"
+        else:
+            money = f"{amount_from_cents(planned.won_cents)}"
+        yield f"{self.subject} of {self.player_id}, {money}"
+        for post, answer in sorted(self.history, key=lambda sent: sent[0].serial):
             faults = f", {post.faults}" if post.faults else ""
-            yield f"  #{post.serial} {sent.call.operation}, delivery {post.attempt}{faults}: {sent.answer}"
+            yield f"  #{post.serial} {post.call.operation}, delivery {post.attempt}{faults}: {answer}"
             yield f"      POST {post.path} {post.body.decode()}"
 
 
@@ -112,8 +114,6 @@ class DealtBet(_Record):
         jackpot_paid: Whether its jackpot was answered SUCCESS.
         unsent: The lasting fault that keeps its deposit or rollback back, or None.
     """
-
-    KIND: ClassVar[str] = "bet"
 
     planned: PlannedBet
     accepted: bool = False
@@ -148,15 +148,13 @@ class DealtBet(_Record):
 class DealtClaim(_Record):
     """Free bets that were played, and their winnings claimed."""
 
-    KIND: ClassVar[str] = "claim"
-
     planned: PlannedClaim
     state: ServiceState = ServiceState.CLAIMING
 
     @property
     def belief(self) -> str:
         """Where the service has it, in words."""
-        return f"the service has it {self.state}, {self.planned.in_words}"
+        return f"the service has it {self.state}, {amount_from_cents(self.planned.won_cents)}"
 
     @property
     def moved_cents(self) -> int:

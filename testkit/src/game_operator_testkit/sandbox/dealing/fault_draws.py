@@ -13,7 +13,7 @@ from typing import Final
 from game_operator.models.webhooks import MovingCall, WithdrawCall
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.provider.delivery import Post
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, PendingCall
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
@@ -76,20 +76,18 @@ class FaultDraws:
     With *each_occurs* a fault that chance has drawn too seldom is laid on the next call in which it can occur.
     """
 
-    def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter, *, each_occurs: bool = False) -> None:
+    def __init__(
+        self, faults: FaultSwitches, seed: int | str, writer: BodyWriter, *, each_occurs: bool = False
+    ) -> None:
         self._writer = writer
-        self._chance = _SparingChance(faults) if each_occurs else None
-        #: What may occur, and how often.
-        self.plan: FaultPlan = faults
+        self._switches, self._plan = faults, faults.plan
+        self._chance = _SparingChance(self._plan) if each_occurs else None
         self._seed = seed
-        self._waiting_nth = dict(faults.nth)
         self._serials = count(1)
-        #: How many calls were planned so far; faults that wait for the Nth call count these.
+        #: How many calls were planned so far.
         self.calls: int = 0
         #: How often each fault occurred.
         self.struck: Counter[Fault] = Counter()
-        #: The faults that waited for the Nth call and have occurred.
-        self.struck_nth: list[Fault] = []
 
     def planned(self, dealt: Dealt, call: MovingCall, *of_this_call: Fault) -> PendingCall:
         """Return the next call of the plan, with what is laid over its first delivery."""
@@ -97,11 +95,7 @@ class FaultDraws:
         # By its number in the plan and not by its id, so that another run of the same seed meets the same faults.
         draw = f"{self._seed}:{self.calls}"
         possible = (*_OF_ANY_CALL, *of_this_call)
-        struck_nth = [fault for fault, nth in self._waiting_nth.items() if self.calls >= nth and fault in possible]
-        for fault in struck_nth:
-            del self._waiting_nth[fault]
-        self.struck_nth += struck_nth
-        faults = (*self.plan.struck(draw, possible), *struck_nth)
+        faults = (*self._plan.struck(draw, possible), *self._switches.strike_webhook(possible))
         if self._chance is not None:
             faults = self._chance.helped(call, faults, possible)
         return PendingCall(dealt, call, draw, tuple(dict.fromkeys(faults)))
@@ -117,7 +111,7 @@ class FaultDraws:
         faults = pending.faults
         if pending.attempts > 1 and not pending.again:
             calm = pending.attempts >= _CALM_FROM
-            faults = () if calm else self.plan.struck(f"{pending.draw}:{pending.attempts}", _OF_REPEATS)
+            faults = () if calm else self._plan.struck(f"{pending.draw}:{pending.attempts}", _OF_REPEATS)
         manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
         attempt = max(1, pending.attempts)
         posts = tuple(

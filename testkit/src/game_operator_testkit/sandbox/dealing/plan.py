@@ -16,7 +16,6 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
-from game_operator.money import amount_from_cents
 from game_operator.protocol.made_ids import STORM_DIGITS, storm_bet_id
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.requests import BetCalls
@@ -28,6 +27,14 @@ _JITTER: Final = 200
 #: How often a bet is by the player of the round's bet before it.
 _SAME_PLAYER: Final = 0.1
 _MOST_FREE_BETS: Final = 5
+#: Of the bets, those that are cancelled; they are spread evenly, and the first comes early.
+_ROLLED_BACK: Final = 0.08
+#: Of the bets, those that never end.
+_LEFT_OPEN: Final = 0.01
+#: Of the bets that close, those that also hit a jackpot.
+_JACKPOTS: Final = 0.01
+#: Claims of free bets for each bet; they are spread evenly as well.
+_CLAIMS: Final = 0.02
 
 
 class BetEnd(StrEnum):
@@ -58,11 +65,6 @@ class PlannedBet(BetCalls):
     ends_at_millis: int
     jackpot_cents: int = 0
     settlement_fault: Fault | None = field(default=None, repr=False)
-
-    @property
-    def in_words(self) -> str:
-        """Wager and end, for people."""
-        return f"wager {amount_from_cents(self.wager_cents)}, planned to end {self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,31 +130,8 @@ class PlannedClaim:
             game=self.game,
         )
 
-    @property
-    def in_words(self) -> str:
-        """What was won, for people."""
-        return f"{amount_from_cents(self.won_cents)}"
-
 
 PlannedItem: TypeAlias = PlannedRound | PlannedClaim
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
-    """
-    How much of a plan is out of the ordinary, each from 0 to 1.
-
-    Attributes:
-        rolled_back: Of the bets, those that are cancelled; they are spread evenly, and the first comes early.
-        left_open: Of the bets, those that never end.
-        jackpots: Of the bets that close, those that also hit a jackpot.
-        claims: Claims of free bets for each bet; they are spread evenly as well.
-    """
-
-    rolled_back: float = 0.08
-    left_open: float = 0.01
-    jackpots: float = 0.01
-    claims: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +157,6 @@ class Plan:
         players: Who plays; all of them bet in *currency*.
         bets: How many bets the rounds have in all, exactly. Free bets come on top.
         currency: As in the instances' ``bet_config``.
-        shares: What is out of the ordinary; the defaults of ``Shares`` when left out.
 
     Raises:
         ConfigurationError: There are no players, no game can be played, or *bets* is negative.
@@ -193,7 +171,6 @@ class Plan:
         players: Sequence[str],
         bets: int,
         currency: str = "EUR",
-        shares: Shares | None = None,
     ) -> None:
         if not players:
             raise ConfigurationError("A plan needs players. Pass at least one player_id.")
@@ -204,7 +181,6 @@ class Plan:
         self.bets: int = bets
         self.run_id: str = run_id_of(seed, start_millis)
         self._players = tuple(players)
-        self._shares = shares or Shares()
         self._places = tuple(
             _Place(instance.id, game, limits_of(instance.bet_config))
             for game in games
@@ -227,8 +203,7 @@ class Plan:
             place = random.choice(self._places)
             planned = self._round(place, number, placed, random)
             yield planned
-            claims = self._shares.claims
-            for claim in range(_counted(placed, claims), _counted(placed + len(planned.bets), claims)):
+            for claim in range(_counted(placed, _CLAIMS), _counted(placed + len(planned.bets), _CLAIMS)):
                 yield self._claim(place, number, claim, random)
             number += 1
             placed += len(planned.bets)
@@ -266,13 +241,13 @@ class Plan:
 
     def _end(self, before: int, random: Random) -> BetEnd:
         """Return how a bet ends that has so many bets *before* it."""
-        rolled_back, chance = self._shares.rolled_back, random.random()
-        if _counted(before + 1, rolled_back) > _counted(before, rolled_back):
+        chance = random.random()
+        if _counted(before + 1, _ROLLED_BACK) > _counted(before, _ROLLED_BACK):
             return BetEnd.ROLLED_BACK
-        return BetEnd.OPEN if chance * (1 - rolled_back) < self._shares.left_open else BetEnd.CLOSED
+        return BetEnd.OPEN if chance * (1 - _ROLLED_BACK) < _LEFT_OPEN else BetEnd.CLOSED
 
     def _jackpot(self, wager_cents: int, limits: Limits, random: Random) -> int:
-        if random.random() >= self._shares.jackpots:
+        if random.random() >= _JACKPOTS:
             return 0
         return min(wager_cents * random.randint(50, 500), limits.max_win_cents)
 

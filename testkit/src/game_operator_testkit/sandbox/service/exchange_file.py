@@ -17,12 +17,11 @@ from typing import Any, Final
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.http import HeaderPairs
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TABLES: Final = f"""
     BEGIN;
     CREATE TABLE run (id TEXT NOT NULL);
-    CREATE TABLE exchange
-        (number INTEGER PRIMARY KEY, facts TEXT NOT NULL, request BLOB NOT NULL, answer BLOB NOT NULL);
+    CREATE TABLE exchange (number INTEGER PRIMARY KEY, fields TEXT NOT NULL);
     PRAGMA user_version = {_VERSION};
     COMMIT;
 """
@@ -61,17 +60,16 @@ class ExchangeFile:
 
     def exchanges(self) -> Iterator[dict[str, Any]]:  # Any: fields of Exchange.
         """Yield the fields of each exchange, the oldest first."""
-        for number, facts, *bodies in self._database.execute("SELECT * FROM exchange ORDER BY number"):
-            found = json.loads(facts)
-            headers = {name: _headers(found[name]) for name in _HEADERS}
-            yield found | headers | dict(zip(_BODIES, bodies, strict=True)) | {"number": number}
+        for (fields,) in self._database.execute("SELECT fields FROM exchange ORDER BY number"):
+            found = json.loads(fields)
+            bodies = {name: found[name].encode("latin-1") for name in _BODIES}
+            yield found | bodies | {name: _headers(found[name]) for name in _HEADERS}
 
     def write(self, exchange: Mapping[str, Any], *, oldest: int) -> None:
         """Append the fields of an *exchange*, and drop those before the number *oldest*."""
-        facts = {name: value for name, value in exchange.items() if name not in _BODIES}
-        facts |= {name: _texts(exchange[name]) for name in _HEADERS}
-        row = (exchange["number"], json.dumps(facts), *(exchange[name] for name in _BODIES))
-        self._database.execute("INSERT INTO exchange VALUES (?, ?, ?, ?)", row)
+        # Bytes are written as text, each byte as one character.
+        fields = json.dumps(exchange, default=lambda octets: octets.decode("latin-1"))
+        self._database.execute("INSERT INTO exchange VALUES (?, ?)", (exchange["number"], fields))
         self._database.execute("DELETE FROM exchange WHERE number < ?", (oldest,))
 
     def close(self) -> None:
@@ -110,10 +108,6 @@ def _unusable(path: Path, why: str) -> ConfigurationError:
         f"Calls cannot be recorded in {shown(str(path))}: {why}. Pass a new file, or one that a sandbox has recorded.",
         setting="record",
     )
-
-
-def _texts(headers: HeaderPairs) -> list[list[str]]:
-    return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
 
 
 def _headers(texts: list[list[str]]) -> HeaderPairs:

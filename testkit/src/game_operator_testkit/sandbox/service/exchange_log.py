@@ -11,17 +11,15 @@ import sqlite3
 from collections import deque
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from hashlib import blake2b
 from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Final, Literal
 
-from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
-from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.http import HeaderPairs, HttpReply
 from game_operator.protocol.operations import API_PREFIX
-from game_operator.protocol.webhook_reply import read_reply
+from game_operator_testkit.provider.delivery import reply_in
 from game_operator_testkit.sandbox.service.exchange_file import ExchangeFile
 
 _LOG: Final = logging.getLogger("game_operator_testkit.sandbox")
@@ -82,50 +80,37 @@ class Exchange:
         """The names of the faults that were laid over it."""
         return frozenset(self.fault.split(", ")) - {""}
 
-    def reply(self) -> Reply:
-        """
-        Return what a wallet replied to a webhook.
-
-        Raises:
-            MalformedCallError: It is not a reply of spec §2.1; the message says why.
-        """
-        if self.defect:
-            raise MalformedCallError(self.defect)
-        return read_reply(self.response_body)
-
     @property
     def code(self) -> str | None:
         """What a wallet replied to a webhook: the error code, or ``SUCCESS``; None if there is no reply."""
-        return None if self._reply is None else self._reply.code or "SUCCESS"
+        reply, _ = self._read
+        return None if reply is None else reply.code or "SUCCESS"
 
     @property
     def balance_cents(self) -> int | None:
         """The balance in a wallet's reply to a webhook; None if there is none."""
-        return None if self._reply is None else self._reply.balance_cents
+        reply, _ = self._read
+        return None if reply is None else reply.balance_cents
+
+    @property
+    def problem(self) -> str:
+        """Why a wallet's answer to a webhook is not a reply of spec §2.1; "" if it is one."""
+        return self._read[1]
 
     @cached_property
-    def _reply(self) -> Reply | None:
+    def _read(self) -> tuple[Reply | None, str]:
         """The reply, read once: a body may be a MiB long, and a list has a thousand."""
         if self.status is None or self.direction == "api":
-            return None
-        try:
-            return self.reply()
-        except MalformedCallError:
-            return None
+            return None, ""
+        return reply_in(HttpReply(self.status, {}, self.response_body, self.defect))
 
     @cached_property
-    def call_key(self) -> bytes:
-        """
-        The same for all deliveries of one call: those with the same path, body and verdict on the signature.
-
-        Empty for what is not delivered twice.
-        """
+    def call_key(self) -> tuple[str, str, bytes] | None:
+        """The same for all deliveries of one call; None for what is not delivered twice."""
         if self.direction == "api" or self.path == _BALANCE_PATH:
-            return b""
+            return None
         # A copy that somebody else has signed is not the call.
-        key = blake2b(f"{self.path}\0{self.signature}\0".encode(errors="replace"), digest_size=16)
-        key.update(self.request_body)
-        return key.digest()
+        return self.path, self.signature, self.request_body
 
     @property
     def operation(self) -> str:
@@ -153,7 +138,6 @@ class LiveLog:
         self._kept_bytes = kept_bytes
         self._bytes = 0
         self._count = 0
-        self._deliveries: dict[bytes, deque[int]] = {}
         #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: str = secrets.token_hex(8)
         self._file: ExchangeFile | None = None
@@ -163,6 +147,12 @@ class LiveLog:
         """How many were recorded, which is the number of the newest."""
         with self._lock:
             return self._count
+
+    @property
+    def newest_webhook(self) -> Exchange | None:
+        """The newest call to the wallet, or None if the log has none."""
+        with self._lock:
+            return next((each for each in reversed(self._exchanges) if each.direction == "webhook"), None)
 
     def keep_in(self, path: Path) -> None:
         """
@@ -192,18 +182,16 @@ class LiveLog:
             if self._file is not None:
                 self._write(self._file, numbered)
         # Its body is read now, and not when a page lists a thousand.
-        numbered._reply  # noqa: B018
+        numbered._read  # noqa: B018
         return numbered
 
     def _keep(self, exchange: Exchange) -> Exchange:
         self._count += 1
         numbered = replace(exchange, number=self._count)
         self._exchanges.append(numbered)
-        if numbered.call_key:
-            self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
         self._bytes += _length(numbered)
         while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
-            self._drop_oldest()
+            self._bytes -= _length(self._exchanges.popleft())
         return numbered
 
     def _write(self, file: ExchangeFile, exchange: Exchange) -> None:
@@ -215,15 +203,6 @@ class LiveLog:
             self._file = None
             file.close()
             _LOG.exception("Calls are no longer recorded", extra={"event": "sandbox.recording_failed"})
-
-    def _drop_oldest(self) -> None:
-        oldest = self._exchanges.popleft()
-        self._bytes -= _length(oldest)
-        if oldest.call_key:
-            deliveries = self._deliveries[oldest.call_key]
-            deliveries.popleft()
-            if not deliveries:
-                del self._deliveries[oldest.call_key]
 
     def recent(self, limit: int = 100) -> list[Exchange]:
         """Return up to *limit* exchanges, the newest first."""
@@ -245,7 +224,8 @@ class LiveLog:
     def deliveries(self, exchange: Exchange) -> tuple[int, ...]:
         """Return the numbers of all deliveries of *exchange*'s call that are in the log, the oldest first."""
         with self._lock:
-            return tuple(self._deliveries.get(exchange.call_key, ()))
+            same = (each for each in self._exchanges if each.call_key == exchange.call_key)
+            return tuple(each.number for each in same) if exchange.call_key else ()
 
 
 def _length(exchange: Exchange) -> int:

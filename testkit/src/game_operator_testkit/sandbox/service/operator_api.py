@@ -20,7 +20,7 @@ from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY
 from game_operator.protocol.signing import verify
-from game_operator_testkit.sandbox.service.world import OperatorAccount, SandboxWorld
+from game_operator_testkit.sandbox.service.world import SandboxWorld
 
 AUTHENTICATION_FAILED = "Authentication failed"
 OPERATOR_INACTIVE = "Operator account is inactive"
@@ -73,26 +73,25 @@ def answer(request: HttpRequest, world: SandboxWorld, *, now_millis: int, inacti
     call = recognise(request)
     if isinstance(call, HttpReply):
         return call
-    verdict, account = _signer_of(request, call, world)
+    verdict = _verdict(request, call, world)
     if verdict == "missing":
         return _failure(400, INVALID_REQUEST)
-    if account is None or verdict != "valid":
+    if verdict != "valid":
         return _failure(401, AUTHENTICATION_FAILED)
-    if inactive or not account.active:
+    if inactive or not world.active:
         # Spec §4.2 gives fetch-games no 403; that it answers 401 instead is assumed.
         is_listing = call.endpoint == "fetch-games"
         return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
-    operator_id = account.operator_id
     try:
         match call.endpoint:
             case "fetch-games":
-                return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
+                return _reply(200, {"games": [game.model_dump() for game in world.games()]})
             case "fetch-bet":
-                return _reply(200, world.bet(operator_id, call.bet_id, now_millis=now_millis).model_dump())
+                return _reply(200, world.bet(call.bet_id, now_millis=now_millis).model_dump())
             case "fetch-round-bets":
-                return _round(decode(_ROUND_KEYS, call.body), operator_id, world, now_millis)
+                return _round(decode(_ROUND_KEYS, call.body), world, now_millis)
             case "free-bet/grant":
-                return _grant(decode(_GRANT, call.body), operator_id, world, now_millis)
+                return _grant(decode(_GRANT, call.body), world, now_millis)
     except WireFormatError:
         return _failure(400, INVALID_REQUEST)
 
@@ -100,18 +99,16 @@ def answer(request: HttpRequest, world: SandboxWorld, *, now_millis: int, inacti
 def signature_verdict(request: HttpRequest, world: SandboxWorld) -> str:
     """Return, for people, what there is to say of the signature of *request*: valid, wrong, missing or not needed."""
     call = recognise(request)
-    return "not needed" if isinstance(call, HttpReply) else _signer_of(request, call, world)[0]
+    return "not needed" if isinstance(call, HttpReply) else _verdict(request, call, world)
 
 
-def _signer_of(request: HttpRequest, call: Call, world: SandboxWorld) -> tuple[str, OperatorAccount | None]:
+def _verdict(request: HttpRequest, call: Call, world: SandboxWorld) -> str:
     operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
     if not operator_id or not signature:
-        return "missing", None
-    account = world.account(operator_id.decode("latin-1"))
-    if account is None:
-        return "of an unknown operator", None
-    is_valid = verify(account.public_key, call.signed_bytes(account.operator_id), signature)
-    return "valid" if is_valid else "wrong", account
+        return "missing"
+    if operator_id.decode("latin-1") != world.operator_id:
+        return "of an unknown operator"
+    return "valid" if verify(world.public_key, call.signed_bytes(world.operator_id), signature) else "wrong"
 
 
 def recognise(request: HttpRequest) -> Call | HttpReply:
@@ -135,19 +132,19 @@ def _only(request: HttpRequest, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-def _round(keys: _RoundKeys, operator_id: str, world: SandboxWorld, now_millis: int) -> HttpReply:
+def _round(keys: _RoundKeys, world: SandboxWorld, now_millis: int) -> HttpReply:
     given = keys.model_dump(exclude_unset=True)
     if not given.keys() & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
     if "instance_id" not in given:
         return _failure(400, INVALID_REQUEST)
     round_id, round_no = given.get("round_id"), given.get("round_no")
-    found = world.round(operator_id, keys.instance_id, round_id, round_no, now_millis=now_millis)
+    found = world.round(keys.instance_id, round_id, round_no, now_millis=now_millis)
     return _reply(200, found.model_dump())
 
 
-def _grant(request: GrantRequest, operator_id: str, world: SandboxWorld, now_millis: int) -> HttpReply:
-    outcome = refusal_of(request) or world.grant(operator_id, request, now_millis=now_millis)
+def _grant(request: GrantRequest, world: SandboxWorld, now_millis: int) -> HttpReply:
+    outcome = refusal_of(request) or world.grant(request, now_millis=now_millis)
     if isinstance(outcome, GrantErrorCode):
         refused: dict[str, Json] = {"success": False, "message": GRANT_MESSAGES[outcome], "error_code": outcome}
         return _reply(400, refused)

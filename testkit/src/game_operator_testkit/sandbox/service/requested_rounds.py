@@ -134,7 +134,7 @@ class RequestedRounds:
         won = [play(game, limits, [request.wager_amount_cents], random)[0] for _ in range(request.count)]
         # A claim that was not paid is played again, in the same round.
         round_id = f"round-{free_bet_id}"
-        found = self._world.round(self._world.operator_id, instance.id, round_id, None, now_millis=now_millis)
+        found = self._world.round(instance.id, round_id, None, now_millis=now_millis)
         planned = PlannedClaim(
             free_bet_id=free_bet_id,
             player_id=request.player_id,
@@ -155,7 +155,7 @@ class RequestedRounds:
         return planned
 
     def _known_round(self, round_id: str, instance_id: str, now_millis: int) -> RoundFound:
-        found = self._world.round(self._world.operator_id, instance_id, round_id, None, now_millis=now_millis)
+        found = self._world.round(instance_id, round_id, None, now_millis=now_millis)
         if not isinstance(found, RoundFound):
             raise ConfigurationError(f"The round {shown(round_id)} of this instance is unknown. Pass one played here.")
         return found
@@ -170,7 +170,7 @@ class RequestedRounds:
         )
 
     def _place(self, instance_id: str, *, active: bool = True) -> tuple[GameInfo, GameInstance]:
-        for game in self._world.games(self._world.operator_id):
+        for game in self._world.games():
             for instance in game.instances:
                 if instance.id == instance_id:
                     if active and not (instance.active and game.status == GameStatus.ACTIVE):

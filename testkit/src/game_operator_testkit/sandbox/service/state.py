@@ -6,34 +6,29 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
 from typing import Any, Final
 
-from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
+from game_operator.protocol.http import HttpReply, HttpRequest, pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answer_to, delivered
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator_testkit.sandbox.dealing.deliveries import DEFAULT_RETRIES, retry_preset
 from game_operator_testkit.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
-from game_operator_testkit.sandbox.service.key_history import KeyHistory
 from game_operator_testkit.sandbox.service.lies import Lies
 from game_operator_testkit.sandbox.service.operator_api import answer, signature_verdict
 from game_operator_testkit.sandbox.service.requested_rounds import RequestedRounds
-from game_operator_testkit.sandbox.service.wallet_health import HealthWatch
 from game_operator_testkit.sandbox.service.world import PlacedBet, SandboxWorld
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
@@ -108,11 +103,7 @@ class SandboxService:
         self.world: SandboxWorld = world
         self.faults: FaultSwitches = FaultSwitches()
         self.live: LiveLog = LiveLog()
-        #: How the wallet is.
-        self.health: Final = HealthWatch()
-        #: Since when the service signs with its key.
-        self.key_history: Final = KeyHistory()
-        self.balances: BalanceBoard = BalanceBoard(clock)
+        self.balances: BalanceBoard = BalanceBoard()
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
@@ -140,16 +131,10 @@ class SandboxService:
             self._keys = self._keys or self._make_keys()
             return self._keys
 
-    @property
-    def keys_if_made(self) -> ServiceKeys | None:
-        """The same, or None if they are not made yet, which takes a good part of a second."""
-        return self._keys
-
     def switch_keys(self, keys: ServiceKeys) -> None:
         """Sign webhooks with *keys* from now on."""
         with self._lock:
             self._keys = keys
-            self.key_history.switched(_machine_millis())
 
     @property
     def retries(self) -> str:
@@ -186,7 +171,7 @@ class SandboxService:
                 self._claiming.add(item.free_bet_id)
         return Dealer(
             (item,),
-            faults=self.faults.reserve(),
+            faults=self.faults,
             retries=retries,
             # Each item has its own plan, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
@@ -237,11 +222,7 @@ class SandboxService:
         self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
     ) -> None:
         async def answer_of(post: Post) -> Answer:
-            try:
-                carried = await carry(post)
-            except TransportError:
-                self.health.unreachable(_machine_millis())
-                raise
+            carried = await carry(post)
             if carried.answer is not None:
                 deliveries.append(delivered(carried))
             return replace(answer_to(post, carried), number=self.saw(post, carried).number)
@@ -250,10 +231,9 @@ class SandboxService:
             dealer.answered(order, [await answer_of(post) for post in order.posts])
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
-        """Return what became of *item*, and count its calls for faults that wait for the Nth."""
+        """Return what became of *item*."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
-        self.faults.release(dealer.faults.plan, dealer.faults.calls, dealer.faults.struck_nth)
         problems = tuple(
             problem for dealt in dealer.dealt for problem in (*dealt.problems, *dealt.wrong_statuses(of_replies=True))
         )
@@ -309,26 +289,8 @@ class SandboxService:
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
         notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else _MUST_BE_REFUSED)
-        about = {name: getattr(post.call, name) or "" for name in ("player_id", "bet_id", "round_id", "tx_id")}
-        seal = {"signature": post.signed_with, "fault": post.faults}
-        exchange = self._recorded(carried, notes, amount_cents=post.call.amount_cents, **about, **seal)
-        self._judge(exchange, is_genuine=post.is_genuine)
-        return exchange
-
-    def saw_next_key(self, carried: Carried, player_id: str) -> Exchange:
-        """Keep a player-balance that was signed with the next key in the live log."""
-        notes = ("does the wallet know the next key?",)
-        exchange = self._recorded(carried, notes, signature="next key", player_id=player_id)
-        if exchange.code == "SUCCESS" and exchange.balance_cents is not None:
-            self.balances.reported(player_id, exchange.balance_cents)
-        return exchange
-
-    def balance_body(self, player_id: str) -> bytes:
-        """Return the body of a player-balance."""
-        return BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
-
-    def _recorded(self, carried: Carried, notes: Iterable[str], **fields: Any) -> Exchange:  # Any: those of Exchange.
         request, twice = carried.request, _SENT_TWICE if carried.sent_again else ""
+        call = post.call
         exchange = Exchange(
             direction="webhook",
             method=request.method,
@@ -336,22 +298,16 @@ class SandboxService:
             request_headers=carried.headers,
             request_body=request.body,
             note="; ".join(filter(None, (*notes, twice, carried.problem))),
-            **fields,
+            signature=post.signed_with,
+            fault=post.faults,
+            player_id=call.player_id,
+            bet_id=call.bet_id or "",
+            round_id=call.round_id or "",
+            tx_id=call.tx_id or "",
+            amount_cents=call.amount_cents,
             **_fields_of_outcome(carried),
         )
         return self.live.record(exchange)
-
-    def _judge(self, exchange: Exchange, *, is_genuine: bool) -> None:
-        """Take notice of what an answer says of the wallet, and of the key that signed the call."""
-        answer = self.health.saw(exchange, is_genuine=is_genuine)
-        if answer is None or answer.code is None or not is_genuine:
-            return
-        accepted = answer.code != WebhookErrorCode.INVALID_SIGNATURE
-        keys, path, body = self.keys, exchange.path, exchange.request_body
-        # A round that began before a rotation is signed with the key before to its end.
-        known = self.key_history.now.accepted
-        if not known and known is not accepted and _has_signature_of(keys, exchange.request_headers, path, body):
-            self.key_history.answered(accepted=accepted)
 
     def saw_again(self, before: Exchange, carried: Carried) -> Exchange:
         """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
@@ -362,7 +318,6 @@ class SandboxService:
         notes = (f"number {before.number}, delivered again", _MUST_BE_REFUSED if refused else "", carried.problem)
         note = "; ".join(filter(None, notes))
         again = self.live.record(replace(before, fault=", ".join(refused), note=note, **_fields_of_outcome(carried)))
-        self._judge(again, is_genuine=not refused and before.signature == "valid")
         if not acted and again.code in {None, "SUCCESS"}:
             # It may have moved money just now, for the first time.
             self.believe_next_balance(again.player_id)
@@ -395,16 +350,6 @@ class SandboxService:
             fields |= {"reference_id": dealt.key, "wager": planned.wager_cents, "timestamp": planned.at_millis}
             fields |= {"won": planned.won_cents} if kind is ClosedBet else {}
             self.world.add_bet(kind.model_validate(fields))
-
-
-def _machine_millis() -> int:
-    return time.time_ns() // 1_000_000
-
-
-def _has_signature_of(keys: ServiceKeys, headers: HeaderPairs, path: str, body: bytes) -> bool:
-    """Return whether the present one of *keys* has made the signature in *headers*."""
-    signature = bytes(keys.signature(Request("", path, body)))
-    return any(value == signature for _, value in headers)
 
 
 def _fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.

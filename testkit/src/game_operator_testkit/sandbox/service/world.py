@@ -1,15 +1,13 @@
 """
-What the sandbox knows: its operator's games, bets, rounds and grants, changed by hand or by calls.
+What the sandbox knows: its operator, and its games, bets, rounds and grants, changed by hand or by calls.
 
-It answers by the rules of the service: other operators find nothing of it, and a bet or round older than 90 days is not
-found either. What the specification does not show is chosen here, and said so: an instance id is 24 lower-case hex
-digits (docs/decisions/0009).
+It answers by the rules of the service: a bet or round older than 90 days is not found. What the specification does not
+show is chosen here, and said so: an instance id is 24 lower-case hex digits (docs/decisions/0009).
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
@@ -43,15 +41,6 @@ GrantStatus: TypeAlias = Literal["granted", "claimed", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorAccount:
-    """An operator as the service knows it (spec §5)."""
-
-    operator_id: str
-    public_key: RSAPublicKey = field(repr=False)
-    active: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
     """
     Free bets that were granted (spec §2.2, §2.3).
@@ -76,46 +65,32 @@ class SandboxWorld:
     """
     The state behind the Operator API.
 
-    All games, bets, rounds and grants are those of one operator. Others may be registered, and have none. Every method
-    may be called from any thread while the sandbox serves.
+    Every method may be called from any thread while the sandbox serves.
 
-    Args:
-        operator_id: The operator whose world it is.
-        public_key: The key it has registered.
+    Attributes:
+        operator_id: The operator whose world it is; nobody else is known (spec §5).
+        public_key: The key that verifies its calls; set another to register it.
+        active: Whether its account is active; if not, calls are answered 403 or 401.
+
+    Raises:
+        ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed string
+            ``<operator_id>:<bet_id>`` ambiguous.
     """
 
     def __init__(self, operator_id: str, public_key: RSAPublicKey) -> None:
+        checked_operator_id(operator_id)
         self.operator_id: str = operator_id
+        self.public_key: RSAPublicKey = public_key
+        self.active: bool = True
         self._lock = Lock()
-        self._accounts: dict[str, OperatorAccount] = {}
         self._games: dict[str, GameInfo] = {}
-        self._instances: set[str] = set()
         self._bets: dict[str, PlacedBet] = {}
-        self._in_round: defaultdict[str, dict[str, None]] = defaultdict(dict)
         #: Each round without its bets, and when it started.
         self._rounds: dict[str, tuple[RoundFound, int]] = {}
         self._round_ids: dict[tuple[str, int], str] = {}
         self._round_nos: dict[str, int] = {}
         self._grants: dict[tuple[str, str], Grant] = {}
         self._claimed: set[str] = set()
-        self.add_operator(operator_id, public_key)
-
-    def add_operator(self, operator_id: str, public_key: RSAPublicKey, *, active: bool = True) -> None:
-        """
-        Register an operator, or register another key for one (spec §5).
-
-        Args:
-            operator_id: The operator.
-            public_key: The key that verifies its calls.
-            active: Whether its account is active; if not, calls are answered 403 or 401.
-
-        Raises:
-            ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed
-                string ``<operator_id>:<bet_id>`` ambiguous.
-        """
-        checked_operator_id(operator_id)
-        with self._lock:
-            self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
 
     def add_game(self, game: GameInfo) -> None:
         """
@@ -130,22 +105,15 @@ class SandboxWorld:
                     f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits."
                 )
         with self._lock:
-            replaced = self._games.get(game.id)
-            self._instances -= {instance.id for instance in (() if replaced is None else replaced.instances)}
             self._games[game.id] = game
-            self._instances |= {instance.id for instance in game.instances}
 
     def add_bet(self, bet: PlacedBet) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
         with self._lock:
-            before = self._bets.get(bet.reference_id)
-            if before is not None and before.round_id != bet.round_id:
-                self._in_round[before.round_id].pop(bet.reference_id, None)
             self._bets[bet.reference_id] = bet
-            self._in_round[bet.round_id][bet.reference_id] = None
 
     def bets(self, *, limit: int = 100) -> tuple[PlacedBet, ...]:
-        """Return up to *limit* of the operator's bets, the one recorded last first."""
+        """Return up to *limit* of the bets, the one recorded last first."""
         with self._lock:
             return tuple(islice(reversed(self._bets.values()), limit))
 
@@ -175,7 +143,7 @@ class SandboxWorld:
             return self._round_nos[instance_id]
 
     def grants(self) -> tuple[Grant, ...]:
-        """Return the operator's grants, oldest first."""
+        """Return the grants, oldest first."""
         with self._lock:
             return tuple(self._grants.values())
 
@@ -206,25 +174,18 @@ class SandboxWorld:
         with self._lock:
             self._claimed.add(free_bet_id)
 
-    def account(self, operator_id: str) -> OperatorAccount | None:
-        """Return the operator registered as *operator_id*, or None."""
-        with self._lock:
-            return self._accounts.get(operator_id)
-
-    def games(self, operator_id: str) -> Sequence[GameInfo]:
+    def games(self) -> Sequence[GameInfo]:
         """Return the games and instances available to the operator (spec §4.2)."""
         with self._lock:
-            return tuple(self._games.values()) if operator_id == self.operator_id else ()
+            return tuple(self._games.values())
 
-    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
-        """Return the operator's bet as it is found at *now_millis*, or ``BetNotFound`` (spec §4.2)."""
+    def bet(self, bet_id: str, *, now_millis: int) -> AnyBet:
+        """Return the bet as it is found at *now_millis*, or ``BetNotFound`` (spec §4.2)."""
         with self._lock:
-            bet = self._bets.get(bet_id) if operator_id == self.operator_id else None
+            bet = self._bets.get(bet_id)
         return BetNotFound() if bet is None or _is_gone(bet.timestamp, now_millis) else bet
 
-    def round(
-        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
-    ) -> AnyRound:
+    def round(self, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int) -> AnyRound:
         """
         Return the instance's round as it is found at *now_millis*, or ``RoundNotFound`` (spec §4.2).
 
@@ -234,20 +195,18 @@ class SandboxWorld:
             if round_id is None and round_no is not None:
                 round_id = self._round_ids.get((instance_id, round_no))
             found, started_at_millis = self._rounds.get(round_id or "", (None, 0))
-            bets = [self._bets[bet_id] for bet_id in self._in_round.get(round_id or "", {})]
-        is_strange = operator_id != self.operator_id
-        if found is None or is_strange or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
+            bets = [bet for bet in self._bets.values() if bet.round_id == round_id]
+        if found is None or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
-        in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)
-        kept = tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis))
+        here = (bet for bet in bets if bet.instance_id == instance_id)
+        kept = tuple(bet for bet in here if not _is_gone(bet.timestamp, now_millis))
         return found.model_copy(update={"bets": kept})
 
-    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
+    def grant(self, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
         """
         Grant free bets, and return the answer: GrantAccepted, or the code of what is in the way.
 
         Args:
-            operator_id: Who asks.
             request: What is asked for, within the limits of spec §8.
             now_millis: When, in Unix milliseconds.
         """
@@ -258,7 +217,7 @@ class SandboxWorld:
         free_bet_id = sha256(":".join(key).encode()).hexdigest()[:24]
         grant = Grant(free_bet_id, request, now_millis)
         with self._lock:
-            if operator_id != self.operator_id or request.instance_id not in self._instances:
+            if not any(request.instance_id == each.id for game in self._games.values() for each in game.instances):
                 return GrantErrorCode.INSTANCE_NOT_FOUND
             if self._grants.setdefault(key, grant) is not grant:
                 return GrantErrorCode.DUPLICATE_REFERENCE_ID

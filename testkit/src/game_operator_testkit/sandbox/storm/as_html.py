@@ -7,7 +7,6 @@ from typing import Final
 
 from game_operator import __version__
 from game_operator import text as words
-from game_operator_testkit.provider.latency import MARKS_MS, latency_chart
 from game_operator_testkit.sandbox.storm.report import StormReport
 
 __all__ = ["html"]
@@ -27,7 +26,6 @@ def html(report: StormReport) -> str:
         .get_template("report.html")
         .render(
             report=report,
-            chart=_chart(report),
             most_shown=_MOST_SHOWN,
             most_lines=_MOST_LINES,
             style=style,
@@ -36,10 +34,3 @@ def html(report: StormReport) -> str:
         )
     )
     return words.clean(page)
-
-
-def _chart(report: StormReport) -> str:
-    if not report.latencies_ms:
-        return ""
-    story = f"{len(report.latencies_ms):,} answers; half within {words.duration(report.percentile_ms(50))}."
-    return latency_chart(report.latencies_ms, [(mark, f"{mark} ms") for mark in MARKS_MS], story, with_counts=True)

@@ -111,7 +111,7 @@ def audit_answers(dealt: Iterable[Dealt], wrong: Mapping[str, PlayerBalance]) ->
 
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
     for each in dealt:
-        genuine = (sent.answer for sent in each.history if sent.post.is_genuine)
+        genuine = (answer for post, answer in each.history if post.is_genuine)
         # An answer of another status is a difference already.
         unreadable = next((answer for answer in genuine if answer.reply is None and answer.status == _HTTP_OK), None)
         problems = [*each.problems, *each.wrong_statuses()]
@@ -188,8 +188,8 @@ def _of_balance(
 
 def _on_the_way(wrong: PlayerBalance | None) -> Iterator[Difference]:
     """Yield the first wrong balance that the wallet reported, if it reported one."""
-    first = None if wrong is None else wrong.first_wrong
-    if wrong is not None and first is not None:
+    if wrong is not None and wrong.mistakes:
+        first = wrong.mistakes[0]
         expected_cents = first.expected_cents or 0
         service = f"{amount_from_cents(expected_cents)} was due on the way"
         wallet = f"the wallet reported {amount_from_cents(first.reported_cents)}{_suspected(wrong)}"

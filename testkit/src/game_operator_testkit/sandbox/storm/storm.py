@@ -16,7 +16,7 @@ from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Answer, Post, answer_to
-from game_operator_testkit.provider.faults import FaultPlan
+from game_operator_testkit.provider.faults import FaultPlan, FaultSwitches
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance
@@ -145,7 +145,7 @@ class Storm:
         )
         return Dealer(
             plan,
-            faults=FaultPlan.parse(head.faults),
+            faults=FaultSwitches(FaultPlan.parse(head.faults)),
             retries=retry_preset(head.retries),
             seed=head.seed,
             profile=self.profile,
@@ -186,13 +186,7 @@ class Storm:
         if self.courier is not None:
             await self._play(dealer, self.courier, on_progress)
             return
-        carrier = HttpCarrier(
-            self.wallet_url,
-            self.keys,
-            profile=self.profile,
-            timeout=self.timeout,
-            patience=self.patience,
-        )
+        carrier = HttpCarrier(self.wallet_url, self.keys, profile=self.profile, timeout=self.timeout)
 
         async def measured(post: Post) -> Answer:
             carried = await carrier.carry_post(post)
@@ -226,8 +220,8 @@ def _refusal(bet: DealtBet) -> str | None:
     """Return the code that *bet* was refused with, or None if it was not."""
     if bet.state is not ServiceState.REFUSED:
         return None
-    withdraws = (sent for sent in bet.history if sent.post.is_genuine and sent.call.operation == "withdraw")
-    return next((sent.answer.code for sent in withdraws if sent.answer.code and sent.answer.settles(sent.call)), None)
+    answers = (answer for call, answer in bet.definite() if call.operation == "withdraw")
+    return next((answer.code for answer in answers if answer.code), None)
 
 
 def _wrong(balances: BalanceBoard) -> dict[str, PlayerBalance]:

@@ -71,35 +71,39 @@ class Timeline:
         Raises:
             TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
         """
-        began = time.monotonic()
         self._sent[post.serial] = post, None
-        try:
-            answer = await courier(post)
-        except TransportError as gone:
-            self.posts += not isinstance(gone, RequestNotSentError)
-            since = self._since if self._in_vain else began
-            reason = f"The wallet cannot be reached any more: {gone.reason}"
-            raise _wallet_gone(reason, self._in_vain + 1, since) from gone
-        except BaseException:
-            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
-            self.posts += 1
-            raise
+        answer = await self._answer_to(courier, post)
         self.posts += 1
         self._sent[post.serial] = post, answer
-        if post.manner is None and post.is_genuine:
-            await self._wait_after(answer)
+        if post.manner is not None or not post.is_genuine:
+            return answer
+        if answer.reply is None or answer.code in NO_HELP:
+            await self._wait(f"The wallet gives no definite answer any more; the last was: {answer}")
+        else:
+            self._in_vain = 0
         return answer
 
-    async def _wait_after(self, answer: Answer) -> None:
-        if answer.reply is not None and answer.code not in NO_HELP:
-            self._in_vain = 0
-            return
+    async def _answer_to(self, courier: Courier, post: Post) -> Answer:
+        """Carry *post* until the wallet can be reached: it may be restarting."""
+        while True:
+            try:
+                return await courier(post)
+            except RequestNotSentError as gone:
+                await self._wait(f"The wallet cannot be reached any more: {gone.reason}")
+            except BaseException:
+                # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
+                self.posts += 1
+                raise
+
+    async def _wait(self, reason: str) -> None:
+        """Wait, each time a little longer, and raise TransportError for that *reason* once patience is at its end."""
+        now = time.monotonic()
         if not self._in_vain:
-            self._since = time.monotonic()
+            self._since = now
         self._in_vain += 1
-        if time.monotonic() - self._since > self._patience:
-            reason = f"The wallet gives no definite answer any more; the last was: {answer}"
-            raise _wallet_gone(reason, self._in_vain, self._since)
+        waited_seconds = now - self._since
+        if waited_seconds > self._patience:
+            raise TransportError(reason, attempts=self._in_vain, elapsed_seconds=waited_seconds)
         await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
 
 
@@ -115,7 +119,3 @@ def _line(post: Post, answer: Answer | None) -> str:
             "answer": None if answer is None else str(answer),
         }
     )
-
-
-def _wallet_gone(reason: str, attempts: int, since: float) -> TransportError:
-    return TransportError(reason, attempts=attempts, elapsed_seconds=time.monotonic() - since)
