@@ -141,15 +141,15 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
 
 
 def test_the_wallet_of_the_control_room_takes_each_next_key(tmp_path: Path) -> None:
-    """Two rotations by the page's steps, and a retired key; rounds go on after each."""
+    """Two rotations by the page's steps; rounds go on after each."""
     with started("demo", "--web", "--json", TMPDIR=str(tmp_path)) as process:
         assert process.stdout is not None
         room = json.loads(process.stdout.readline())["control_room"]
         with httpx.Client(base_url=room, trust_env=False, timeout=20) as http:
-            for form in ("prepare", "rotate", "prepare", "rotate", "retire", "prepare"):
+            for form in ("prepare", "rotate", "prepare", "rotate", "prepare"):
                 assert post(http, f"/keys/{form}").status_code == 303
                 play(http, player_id="bob")
             live = http.get("/live").text
         stopped(process, signal.SIGTERM)
     assert "INVALID_SIGNATURE" not in live
-    assert live.count('"path">/withdraw') >= 5 + 6
+    assert live.count('"path">/withdraw') >= 5 + 5

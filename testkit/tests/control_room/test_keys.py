@@ -235,14 +235,6 @@ def played(sandbox: Sandbox, http: httpx.Client) -> str:
     return page(http, f"/bets?id={bet_id}").text
 
 
-def test_what_cannot_be_done_is_said(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
-    """A wallet elsewhere forgets a key by itself."""
-    _, http, _ = rotating
-    refused = post(http, "/keys/retire")
-    assert refused.status_code == 409
-    assert "This wallet runs elsewhere" in refused.text
-
-
 def test_a_rehearsal_of_a_key_change(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
     """Prepare, trust, rotate, play a round, retire: the wallet accepts each call, and in the end the new key alone."""
     sandbox, http, known = rotating

@@ -86,20 +86,6 @@ def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes) -> None:
     assert len(keeper.kept) == 1
 
 
-def test_a_wallet_in_this_process_is_taught(public_pem: bytes) -> None:
-    """Each key before it signs, beside the one that signs till then; a retired one is left out."""
-    taught: list[set[bytes]] = []
-    sandbox = Sandbox(operator_public_key=public_pem, teach_wallet=lambda pems: taught.append(set(pems)))
-    first, second = sandbox.service_public_key_pem, sandbox.prepare_service_key()
-    assert taught == [{first, second}]
-    assert sandbox.prepare_service_key() == sandbox.rotate_service_key() == second
-    assert taught[1:] == [{first, second}]
-    third = sandbox.prepare_service_key()
-    sandbox.rotate_service_key()
-    sandbox.retire_old_service_key()
-    assert taught[2:] == [{second, third}, {second, third}, {third}]
-
-
 class Keeper:
     """Keeps keys in a list, or cannot."""
 
@@ -133,6 +119,12 @@ def test_a_public_key_of_the_service(public_pem: bytes) -> None:
     with pytest.raises(SigningKeyError, match="Pass an RSA private key") as refused:
         ServiceKeys(public_pem)
     assert "operator's" not in str(refused.value)
+
+
+def test_an_old_key_is_looked_at_at_once(public_pem: bytes) -> None:
+    """Also where the present one is yet to be made."""
+    with pytest.raises(SigningKeyError):
+        Sandbox(operator_public_key=public_pem, old_service_key="no key")
 
 
 def test_keys_that_nobody_gave_are_made_once(private_key: RSAPrivateKey) -> None:

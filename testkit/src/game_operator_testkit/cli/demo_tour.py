@@ -6,7 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
@@ -37,28 +37,26 @@ _IS_OTHERS: Final = re.compile("GAME_OPERATOR_|.*_proxy$", re.IGNORECASE)
 
 
 class DemoWallet:
-    """The ready wallet over an SQLite file, served at *url*, for a service whose keys may change while it runs."""
+    """The ready wallet over an SQLite file, served at *url*, for the service that *sandbox* plays."""
 
     url: str
+    sandbox: Sandbox
 
-    def __init__(self, ledger: SqlLedger, public_key: Path) -> None:
+    def __init__(self, ledger: SqlLedger) -> None:
         self.ledger: SqlLedger = ledger
-        self._signature = RsaSignature(public_key)
-
-    def teach(self, public_pems: Sequence[bytes]) -> None:
-        """Accept what the keys in *public_pems* sign from now on, and nothing else."""
-        self._signature = RsaSignature(public_pems)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if one of the keys signed the body; else raise WebhookSignatureError."""
-        self._signature.authenticate(request, profile)
+        """Return if the service's key, or the next one, signed the body; else raise WebhookSignatureError."""
+        # The keys of now: else every call would be refused after a switch on the page "Keys".
+        public_pems = self.sandbox.service_public_key_pem, self.sandbox.prepared_service_key_pem
+        RsaSignature([pem for pem in public_pems if pem]).authenticate(request, profile)
 
 
 @contextmanager
 def demo_service(place: Path, **settings: Any) -> Iterator[tuple[DemoWallet, Sandbox]]:  # Any: those of a Sandbox.
     """Serve a wallet whose ledger is in *place*, and a service with these *settings* that plays against it."""
     with key_directory(place) as keys, SqlLedger(f"sqlite:///{place / 'wallet.db'}") as ledger:
-        wallet = DemoWallet(ledger, keys.service_public)
+        wallet = DemoWallet(ledger)
         application = asgi_app(WebhookReceiver(authenticator=wallet), Wallet(ledger))
         server = ServingThread(listening_socket("127.0.0.1", 0, allow_remote=False), application, lambda: None)
         wallet.url = server.base_url
@@ -68,11 +66,9 @@ def demo_service(place: Path, **settings: Any) -> Iterator[tuple[DemoWallet, San
                 wallet_url=wallet.url,
                 service_private_key=keys.service_private,
                 key_keeper=keys,
-                # Else the wallet would refuse every call after a rotation on the page "Keys".
-                teach_wallet=wallet.teach,
                 **settings,
-            ) as sandbox:
-                yield wallet, sandbox
+            ) as wallet.sandbox:
+                yield wallet, wallet.sandbox
         finally:
             server.stop()
 

@@ -26,7 +26,7 @@ class KeysPage(Page):
 
     PATH: ClassVar[str] = "/keys"
     TITLE: ClassVar[str] = "Keys"
-    FORMS: ClassVar[Sequence[str]] = ("prepare", "rotate", "retire")
+    FORMS: ClassVar[Sequence[str]] = ("prepare", "rotate")
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         files = [Route(f"{self.PATH}/{name}", self.download) for name in (_SERVICE_FILE, _NEXT_FILE)]
@@ -36,7 +36,7 @@ class KeysPage(Page):
         """Show the keys, and a *problem* if there is one."""
         # In a thread: the service's key may have to be made first.
         keys = await run_in_threadpool(lambda: self._sandbox.service.keys)
-        next_pem, previous = self._sandbox.prepared_service_key_pem, keys.previous
+        next_pem = self._sandbox.prepared_service_key_pem
         return self._context.page(
             request,
             "keys.html",
@@ -44,7 +44,6 @@ class KeysPage(Page):
             problem=problem,
             service_key=_shown(keys.current.public_key_pem()),
             next_key=None if next_pem is None else _shown(next_pem),
-            previous_key=None if previous is None else _shown(previous.public_key_pem()),
             operator_key=_shown(self._sandbox.world.public_key),
         )
 
@@ -73,14 +72,6 @@ class KeysPage(Page):
         except ConfigurationError as failed:
             return await self.show(request, str(failed))
         return see_other(f"{self.PATH}?rotated")
-
-    async def retire(self, request: Request) -> Response:
-        """Let a wallet in this process forget the key before the latest switch."""
-        await self._context.form(request)
-        if self._sandbox.teach_wallet is None:
-            return await self.show(request, "This wallet runs elsewhere: take the old key out of it there.")
-        await run_in_threadpool(self._sandbox.retire_old_service_key)
-        return see_other(f"{self.PATH}?retired")
 
 
 def _shown(source: bytes | RSAPublicKey) -> dict[str, str | int]:

@@ -98,9 +98,10 @@ class ServiceKeys:
     @staticmethod
     @without_frames
     def maker(current: SigningKey | None, old: SigningKey | None) -> "Callable[[], ServiceKeys]":
-        """Return what makes keys: of *current*, which is looked at now, or of a new one, once it is needed."""
-        given = None if current is None else ServiceKeys(current, old)
-        return lambda: given or ServiceKeys(new_key(), old)
+        """Return what makes keys: of *current*, or of a new one once it is needed; both are looked at now."""
+        previous = None if old is None else loaded(old)
+        given = None if current is None else ServiceKeys(current, previous)
+        return lambda: given or ServiceKeys(new_key(), previous)
 
     def prepared(self) -> RSAPrivateKey:
         """Return the key after the next rotation, made at the first call. It signs nothing before."""

@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -39,7 +39,6 @@ class SandboxBase(ABC):
         operator_key: The operator's private key, or the public half if the private one is the user's alone.
         service_keys: Makes what webhooks are signed with, when it is first needed.
         key_keeper: Keeps the service's keys over a restart; None forgets them.
-        teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on.
     """
 
     def __init__(
@@ -52,12 +51,9 @@ class SandboxBase(ABC):
         clock: Callable[[], int] | None,
         profile: Profile | None,
         key_keeper: KeyKeeper | None = None,
-        teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
     ) -> None:
         self.key_keeper: KeyKeeper | None = key_keeper
         """Keeps the service's keys over a restart, or None."""
-        self.teach_wallet: Callable[[Sequence[bytes]], None] | None = teach_wallet
-        """Lets a wallet in this process know the keys that it is to accept, before they are used; or None."""
         self._rotation = Lock()
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
@@ -228,12 +224,7 @@ class SandboxBase(ABC):
     def prepare_service_key(self) -> bytes:
         """Make the service's next key, if there is none, and return its public half, in PEM; nothing is switched."""
         with self._rotation:
-            keys = self.service.keys
-            is_new = keys.following is None
-            public_pem = LocalSigner(keys.prepared()).public_key_pem()
-            if is_new:
-                self._teach(keys.current.public_key_pem(), public_pem)
-            return public_pem
+            return LocalSigner(self.service.keys.prepared()).public_key_pem()
 
     def rotate_service_key(self, *, only_prepared: bool = False) -> bytes:
         """
@@ -250,22 +241,10 @@ class SandboxBase(ABC):
             keys = self.service.keys
             if only_prepared and keys.following is None:
                 raise ConfigurationError("There is no next key to switch to (any more). Make one first.")
-            following, current = keys.prepared(), keys.current.public_key_pem()
-            # The old one too: rounds that began before are signed with it to their end.
-            self._teach(current, LocalSigner(following).public_key_pem())
             if self.key_keeper is not None:
-                self.key_keeper.keep(following)
+                self.key_keeper.keep(keys.prepared())
             self.service.switch_keys(keys.rotated())
             return self.service_public_key_pem
-
-    def retire_old_service_key(self) -> None:
-        """Let the wallet forget the key before the latest rotation, where ``teach_wallet`` was given."""
-        with self._rotation:
-            self._teach(*filter(None, (self.service_public_key_pem, self.prepared_service_key_pem)))
-
-    def _teach(self, *public_pems: bytes) -> None:
-        if self.teach_wallet is not None:
-            self.teach_wallet(public_pems)
 
     def _own_key(self) -> RSAPrivateKey:
         if self._private_key is None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
@@ -56,8 +56,6 @@ class Sandbox(SandboxBase):
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
         key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
-        teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on, before anything is
-            signed with them: for a wallet in the same process. None leaves that to you.
         allow_remote: Whether other machines may reach it: its control room has no password.
         record: A file for the exchanges of ``live``: those of earlier runs are there from the start of the block, and
             new ones are written to it. It has the signatures of all calls. None keeps them in memory alone.
@@ -82,7 +80,6 @@ class Sandbox(SandboxBase):
         service_private_key: SigningKey | None = None,
         old_service_key: SigningKey | None = None,
         key_keeper: KeyKeeper | None = None,
-        teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
         profile: Profile | None = None,
         control_room: "Callable[[Sandbox, ASGIApp], Pages] | None" = None,
         allow_remote: bool = False,
@@ -103,7 +100,6 @@ class Sandbox(SandboxBase):
             clock=clock,
             profile=profile,
             key_keeper=key_keeper,
-            teach_wallet=teach_wallet,
         )
         self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
