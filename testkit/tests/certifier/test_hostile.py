@@ -110,6 +110,9 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(hostile.PutsIdsIntoSql, "F08", LOST, "with an apostrophe in its id: refused", id="F08"),
         pytest.param(hostile.NeedsTheAmountOfRollbacks, "F11", LOST, 'whose amount is "500": refused', id="F11"),
         pytest.param(hostile.NeedsAReadableWager, "F11", LOST, "whose action.wager is", id="F11, deposit"),
+        pytest.param(
+            hostile.KnowsNoDepositWithoutAction, "F11", LOST, "has won and no action: refused", id="F11, no action"
+        ),
     ],
 )
 def test_a_wrong_wallet_is_told_what_it_does(

@@ -188,6 +188,7 @@ def f11(at: Stage) -> None:
     _odd_fields(at)
     if not at.observed.is_slow:
         _absent_fields(at)
+        _without_action(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         _amounts_beside_others(at)
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
@@ -227,6 +228,20 @@ def _absent_fields(at: Stage) -> None:
             at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
         else:
             at.accepts(call, f"the {operation} as it must be")
+
+
+def _without_action(at: Stage) -> None:
+    """Hold that a deposit is paid that has no action, and what only deposits have: its bet's win."""
+    holder, _, rest = at.writer.name("action", "deposit").partition(".")
+    others = at.profile.names_of("amount_cents", "withdraw")
+    marks = [each for each in at.profile.names_of("amount_cents", "deposit") if "." not in each and each not in others]
+    if not rest or not marks:
+        return
+    bet = at.placed()
+    request = at.request(_bare(bet), f"a deposit that has {marks[0]} and no {holder}")
+    body = at.writer.body(_bare(bet)) | {marks[0]: bet.wager_cents}
+    del body[holder]
+    at.accepts(replace(request, body=encode_json(body)), moves=bet.wager_cents)
 
 
 def _amounts_beside_others(at: Stage) -> None:
