@@ -123,6 +123,8 @@ class Stage(Diagnosis):
         is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == DEPOSIT
         weight, cause = self._refused_repeat(heard, KnownCause.SETTLED_GONE if is_gone else "")
         told = f"refused with {heard.code} instead of SUCCESS"
+        if heard.code == Code.PLAYER_NOT_FOUND:
+            cause = self.cause_among_others(heard) or cause
         raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
 
     def _refused_repeat(self, heard: Carried, if_unknown: str = "") -> tuple[Weight, str]:

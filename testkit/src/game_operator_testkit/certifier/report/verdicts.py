@@ -65,6 +65,7 @@ class KnownCause(StrEnum):
     LEFT_OPEN = "a refused call is left open"
     LEFT_OVER = "what one call leaves over"
     LOST_UPDATE = "a balance that was read too early"
+    MISSED = "a known player who is not found among others"
     MIXED_UP = "calls that are mixed up"
     NARROW = "ids that do not fit"
     OWNERS_BALANCE = "the balance of another player"
