@@ -89,6 +89,7 @@ class KnownCause(StrEnum):
     SETTLED_GONE = "unknown once it is settled"
     SURPLUS = "refused because of a member"
     HALF_DONE = "a failed call moved money"
+    INEXACT = "a cent that comes and goes"
     HUNG_UP = "no answer to a wrong signature"
     LEAKED = "a balance without a signature"
     OTHER_BYTES = "a signature over other bytes"
