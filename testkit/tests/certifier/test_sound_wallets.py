@@ -196,6 +196,24 @@ def test_a_wallet_that_fails_by_chance_passes() -> None:
     assert {each.id for each in report.advice if each.group not in "DH"} <= {"A08"}
 
 
+class FailsAtWhatItCannotRead(PlainWallet):
+    """Turns every error into SYSTEM_ERROR, its own for an unreadable body too."""
+
+    def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
+        try:
+            return super()._answer(path, headers, body)
+        except InvalidRequestError:
+            return self._refuse("SYSTEM_ERROR")
+
+
+def test_a_wallet_that_fails_at_what_it_cannot_read_is_advised() -> None:
+    """No money moves, and one piece of advice says where to look, in place of one for each body."""
+    report = certified(FailsAtWhatItCannotRead)
+    hold_passed(report)
+    assert "Catch your own error before the general one" in report.causes[0].fix
+    assert {each.id for each in report.advice} <= set(report.causes[0].ids)
+
+
 class SaysWhy(PlainWallet):
     """Adds a sentence for people to each refusal."""
 

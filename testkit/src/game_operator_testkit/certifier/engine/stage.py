@@ -373,7 +373,8 @@ class Stage(Diagnosis):
             return
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
-        self.note(told, Weight.ADVICE, cause or KnownCause.OTHER_CODES, heard)
+        is_unread = (due, heard.code) == (Code.INVALID_REQUEST, Code.SYSTEM_ERROR)
+        self.note(told, Weight.ADVICE, cause or (KnownCause.UNREAD if is_unread else KnownCause.OTHER_CODES), heard)
 
     def check_balance(self, heard: Carried, player: Player) -> None:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""

@@ -284,7 +284,7 @@ def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
         return slug
     if mistake.general_from > 1:
         alike = sum(_seen(each, causes) == slug for each in failed)
-        return slug if alike >= mistake.general_from else ""
+        return slug if alike >= mistake.general_from else mistake.otherwise
     if not mistake.only_in_the_plainest:
         return slug
     plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)

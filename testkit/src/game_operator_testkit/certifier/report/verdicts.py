@@ -121,6 +121,7 @@ class KnownCause(StrEnum):
     UNAUTHENTICATED = "the profile's unauthenticated_status"
     UNKNOWN_ROLLBACK = "the profile's unknown_rollback"
     VERBATIM = "the profile's duplicate_reply"
+    UNREAD = "SYSTEM_ERROR for what cannot be read"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
     UNJUDGED = "not judged"
     UNSIGNED_CHECK = "a balance check without a signature"
@@ -142,6 +143,7 @@ class Mistake:
     hides_money: bool = False
     only_in_the_plainest: bool = False
     general_from: int = 1
+    otherwise: str = ""
     explains: tuple[str, ...] = ()
     brings: tuple[str, ...] = ()
 

@@ -6,7 +6,14 @@ from itertools import product
 from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import (
+    LONGEST_ID,
+    MAX_AMOUNT_CENTS,
+    BalanceCall,
+    DepositCall,
+    MovingCall,
+    WebhookCall,
+)
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
@@ -161,7 +168,8 @@ def f05(at: Stage) -> None:
         if heard.succeeded:
             at.check_balances(at.player, after=heard)
         if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
-            at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
+            is_unread = heard.code == Code.SYSTEM_ERROR and cents > MAX_AMOUNT_CENTS
+            at.check_refused(heard, Code.INVALID_REQUEST if is_unread else Code.INSUFFICIENT_BALANCE)
         at.check_balance(heard, at.player)
 
 
