@@ -214,6 +214,23 @@ def test_a_wallet_that_fails_at_what_it_cannot_read_is_advised() -> None:
     assert {each.id for each in report.advice} <= set(report.causes[0].ids)
 
 
+class HasANarrowColumn(PlainWallet):
+    """Keeps wagers in a column of nine digits."""
+
+    def _withdraw(self, case: Case) -> str:
+        if case.call.cents >= 10**9:
+            raise OverflowError("numeric field overflow")
+        return super()._withdraw(case)
+
+
+def test_a_column_that_is_too_narrow_is_measured() -> None:
+    """Nobody in the run has so much money: it is advice, which says what fits and what does not."""
+    report = certified(HasANarrowColumn)
+    hold_passed(report, "G03")
+    assert "as are all from 10,000,000.00 on; one of 1,000,000.00 is not" in report.verdict("F05").reason
+    assert report.causes[0].ids == ("F05",)
+
+
 class SaysWhy(PlainWallet):
     """Adds a sentence for people to each refusal."""
 

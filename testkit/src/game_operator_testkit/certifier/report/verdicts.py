@@ -112,6 +112,7 @@ class KnownCause(StrEnum):
     STORED_FAILURE = "a failure is stored"
     STUCK = "every call is refused from then on"
     STEADY = "SUCCESS where nothing was done"
+    TOO_LARGE = "amounts from some size on fail"
     TURNED_AWAY = "turned away with HTTP"
     TWO_MEMORIES = "two balances by turns"
     TWICE = "twice by chance"

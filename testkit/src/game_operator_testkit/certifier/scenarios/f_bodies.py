@@ -15,6 +15,7 @@ from game_operator.models.webhooks import (
     WebhookCall,
 )
 from game_operator.protocol.exact_json import encode_json
+from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
@@ -167,10 +168,25 @@ def f05(at: Stage) -> None:
         heard = at.ask(with_raw(at, at.bet().withdraw(), "amount_cents", str(cents), f"a withdraw of {told} cents"))
         if heard.succeeded:
             at.check_balances(at.player, after=heard)
-        if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
+        if heard.code == Code.SYSTEM_ERROR and (told := _too_large(at, cents)):
+            at.note(f"refused with {heard.code}, as are all {told}", Weight.ADVICE, KnownCause.TOO_LARGE, heard)
+        elif heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
             is_unread = heard.code == Code.SYSTEM_ERROR and cents > MAX_AMOUNT_CENTS
             at.check_refused(heard, Code.INVALID_REQUEST if is_unread else Code.INSUFFICIENT_BALANCE)
         at.check_balance(heard, at.player)
+
+
+def _too_large(at: Stage, cents: int) -> str:
+    """Return from which amount on withdraws fail, if one of *cents* does, and lower ones beyond the balance do not."""
+    fits_cents = 0
+    for power in range(len(str(at.player.due_cents)), len(str(MAX_AMOUNT_CENTS))):
+        bet = at.bet(wager_cents=10**power)
+        request = at.request(bet.withdraw(), f"a withdraw of {units(10**power)}, to see from which amount on they fail")
+        if at.send(request, due=Code.SYSTEM_ERROR).code == Code.SYSTEM_ERROR:
+            from_cents = min(bet.wager_cents, cents)
+            return f"from {from_cents / 100:,.2f} on; one of {fits_cents / 100:,.2f} is not" if fits_cents else ""
+        fits_cents = bet.wager_cents
+    return ""
 
 
 def f06(at: Stage) -> None:
