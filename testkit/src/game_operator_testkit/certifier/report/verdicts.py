@@ -147,6 +147,11 @@ class Mistake:
     otherwise: str = ""
     explains: tuple[str, ...] = ()
     brings: tuple[str, ...] = ()
+    brings_at_once: tuple[str, ...] = ()
+
+
+#: What mistakes.toml lists, which a mistake holds as tuples.
+_LISTS: Final = ("explains", "brings", "brings_at_once")
 
 
 def slug_of(cause: str) -> str:
@@ -163,7 +168,7 @@ def mistake_of(cause: str) -> Mistake | None:
 def _mistakes() -> Mapping[str, Mistake]:
     entries = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))
     return {
-        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in ("explains", "brings")})
+        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in _LISTS})
         for cause, entry in entries.items()
     }
 
