@@ -277,7 +277,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(SkipsNull, "F02", ADVICE, "a deposit whose amount is null: accepted", id="won"),
         pytest.param(GoesByTheWithdrawOfARollback, "F02", ADVICE, "a rollback whose action_id is", id="no bet_id"),
         pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),
-        pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00; expected 999.50", id="text as units"),
+        pytest.param(ReadsTextAsUnits, "F03", LOST, "; expected 994.50: 49.50 too little", id="text as units"),
         pytest.param(ReadsExponents, "F03", ADVICE, "whose amount is 5e1: accepted", id="an exponent"),
         pytest.param(WantsWholeNumbers, "F03", ADVICE, "is 5.0: refused with INVALID_REQUEST, and", id="a point"),
         pytest.param(TakesBetsOfNothing, "F04", ADVICE, "no harm is done", id="a withdraw of 0"),

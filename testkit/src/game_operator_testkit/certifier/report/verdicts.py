@@ -74,6 +74,7 @@ class KnownCause(StrEnum):
     OTHER_FIELD = "another field was paid"
     OVERDRAWN = "bets without money"
     PAID_AGAIN = "a bet is paid again"
+    POINT = "an amount with a point"
     PER_PLAYER = "tx_ids that count for a player"
     REFUNDED_TWICE = "a wager is given back twice"
     REDIRECT = "a redirect"

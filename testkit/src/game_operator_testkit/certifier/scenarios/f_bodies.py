@@ -53,7 +53,8 @@ _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 #: Not whole numbers of cents.
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
 #: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
-_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
+_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50}
+_WITH_POINT, _POINT_CENTS = "5.0", 5
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 #: Values, as JSON, of fields on which nothing depends.
 _ODD_FIELDS: Final = (
@@ -133,12 +134,21 @@ def _calls_and_what_they_lack(at: Stage, bet: BetCalls) -> Iterator[tuple[Webhoo
 
 def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
+    # Where a point makes units of cents, a fraction moves money too, and says less of it.
+    told = f", which is {_WITH_POINT} in currency units: a number with a point is not taken for cents"
+    at.suspects = dict.fromkeys((-99 * _POINT_CENTS, 99 * _POINT_CENTS), (KnownCause.POINT, told))
+    _unusual_amount(at, _WITH_POINT, _POINT_CENTS, better="accepted")
+    at.suspects = {}
     _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        better: Better = "accepted" if "." in raw else "refused"
-        tolerated(at, with_raw(at, at.bet().withdraw(), "amount_cents", raw), moves=-cents, better=better)
-        another = at.bet()
-        end_tolerated(at, another, with_raw(at, _bare(another), "amount_cents", raw), cents, better=better)
+        _unusual_amount(at, raw, cents, better="refused")
+
+
+def _unusual_amount(at: Stage, raw: str, cents: int, *, better: Better) -> None:
+    """Hold that a withdraw and a deposit of *raw*, as JSON, move so many cents, or nothing."""
+    tolerated(at, with_raw(at, at.bet().withdraw(), "amount_cents", raw), moves=-cents, better=better)
+    bet = at.bet()
+    end_tolerated(at, bet, with_raw(at, _bare(bet), "amount_cents", raw), cents, better=better)
 
 
 def f04(at: Stage) -> None:
