@@ -88,7 +88,9 @@ class Diagnosis(Balances):
         """Return what it means if this call alone is refused so, each time, and others like it are not."""
         call, cause = self._calls.get(heard.request.body), _IN_ITSELF.get(heard.code or "", "")
         tx_id, bet_id = getattr(call, "tx_id", None), self.bet_id_of(heard)
-        is_borrowed = any(getattr(each, "tx_id", None) == tx_id and each.bet_id != bet_id for each in self._movements())
+        player_id = getattr(call, "player_id", "")
+        alike = [each for each in self._movements() if getattr(each, "tx_id", None) == tx_id]
+        is_borrowed = any((each.bet_id, each.player_id) != (bet_id, player_id) for each in alike)
         if not cause or is_borrowed or self._first_codes.get(heard.request.body) != heard.code:
             return ""
         if heard.request.body in self._at_once:
