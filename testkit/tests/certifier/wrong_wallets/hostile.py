@@ -162,13 +162,3 @@ class KnowsNoDepositWithoutAction(PlainWallet):
         super()._check_shape(operation, document)
         if operation == "deposit" and "action" not in document:
             raise InvalidRequestError("this is no deposit")
-
-
-@wrong("takes an amount with a point for units: 5.0 is 5.00, and 5 is 0.05", must="F03",
-       first="an amount with a point is taken for currency units")  # fmt: skip
-class TakesAPointForUnits(PlainWallet):
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        value = self._first(document, "amount")
-        if isinstance(value, Number) and re.fullmatch(r"[0-9]+\.[0-9]{1,2}", value):
-            return round(float(value) * 100)
-        return super()._read_amount(operation, action, document)
