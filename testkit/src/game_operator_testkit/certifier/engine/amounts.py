@@ -9,6 +9,7 @@ from game_operator_testkit.certifier.engine.replies import Replies
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import BetCalls
 
 #: What is tried where an amount may be rounded, and to which steps; all in cents.
 _TRIED_CENTS: Final = (113, 127, 139, 141, 158, 162, 176, 184, 193, 199)
@@ -102,15 +103,19 @@ def _by_chance(at: Replies, player: Player, heard: Carried, factor: int) -> tupl
 
 def _comes_and_goes(at: Replies, player: Player, heard: Carried, due_cents: int) -> bool:
     """Return whether a call like that of *heard* moves its amount from another balance, so that the amount is right."""
-    bets = [at.bet(player, cents) for cents in _SHIFTS_CENTS]
-    moved: list[int | None] = []
-    for bet in bets:
-        at.send(at.request(bet.withdraw(), "a small withdraw, to try the amount from another balance"))
-        moved.append(moved_by_another(at, player, heard, abs(due_cents)))
+    bets: list[BetCalls] = []
+    moved: set[int | None] = set()
+    for cents in _SHIFTS_CENTS:
+        bet = at.bet(player, cents)
+        title = "a small withdraw, to try the amount from another balance"
+        if not at.send(at.request(bet.withdraw(), title)).succeeded:
+            break
+        bets.append(bet)
+        moved.add(moved_by_another(at, player, heard, abs(due_cents)))
     for bet in bets:
         at.send(at.request(bet.rollback(), "its rollback"))
     # Where there is too little left, nothing else takes a cent from a large amount.
-    return due_cents in moved or (set(moved) == {None} and abs(due_cents) >= _LARGE_CENTS)
+    return due_cents in moved or (moved <= {None} and abs(due_cents) >= _LARGE_CENTS)
 
 
 def _rounded(at: Replies, player: Player, heard: Carried, told: str) -> tuple[str, str]:
