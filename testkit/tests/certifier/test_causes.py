@@ -132,6 +132,24 @@ def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
             id="only said to be done: one mistake for each call",
         ),
         pytest.param(
+            [failed("D01", LOST, KnownCause.OVERDRAWN), failed("D04", LOST, KnownCause.ONLY_SAID), failed("D08", LOST)],
+            {},
+            [("D01", "D04", "D08")],
+            id="among calls at once, answers that are wrong follow from a lock that is missing",
+        ),
+        pytest.param(
+            [failed("D01", LOST, KnownCause.OVERDRAWN), failed("C03", LOST, KnownCause.ONLY_SAID)],
+            {},
+            [("C03",), ("D01",)],
+            id="and of calls one after another they do not",
+        ),
+        pytest.param(
+            [failed("F01", ADVICE, KnownCause.UNREAD), failed("F03", ADVICE, KnownCause.OTHER_CODES)],
+            {},
+            [("F01", "F03")],
+            id="too few bodies that are unread say less than other codes",
+        ),
+        pytest.param(
             [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],
             {},
             [],

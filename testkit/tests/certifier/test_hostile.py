@@ -110,6 +110,9 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(hostile.PutsIdsIntoSql, "F08", LOST, "with an apostrophe in its id: refused", id="F08"),
         pytest.param(hostile.NeedsTheAmountOfRollbacks, "F11", LOST, 'whose amount is "500": refused', id="F11"),
         pytest.param(hostile.NeedsAReadableWager, "F11", LOST, "whose action.wager is", id="F11, deposit"),
+        pytest.param(
+            hostile.KnowsNoDepositWithoutAction, "F11", LOST, "has won and no action: refused", id="F11, no action"
+        ),
     ],
 )
 def test_a_wrong_wallet_is_told_what_it_does(
@@ -274,7 +277,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(SkipsNull, "F02", ADVICE, "a deposit whose amount is null: accepted", id="won"),
         pytest.param(GoesByTheWithdrawOfARollback, "F02", ADVICE, "a rollback whose action_id is", id="no bet_id"),
         pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),
-        pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00; expected 999.50", id="text as units"),
+        pytest.param(ReadsTextAsUnits, "F03", LOST, "; expected 994.50: 49.50 too little", id="text as units"),
         pytest.param(ReadsExponents, "F03", ADVICE, "whose amount is 5e1: accepted", id="an exponent"),
         pytest.param(WantsWholeNumbers, "F03", ADVICE, "is 5.0: refused with INVALID_REQUEST, and", id="a point"),
         pytest.param(TakesBetsOfNothing, "F04", ADVICE, "no harm is done", id="a withdraw of 0"),

@@ -175,6 +175,13 @@ def test_an_early_deposit_must_be_sent_again(wallet: type[PlainWallet], profile:
     assert "takes this for final and never sends it again" in verdict.reason
 
 
+def test_a_tx_id_that_was_sent_for_another_player_is_no_collision() -> None:
+    """The wallet keeps the tx_id of a deposit that it refused, and no key of its is too short."""
+    (cause,) = certified(order.RemembersRefusedDeposits, only=["C10"]).causes
+    assert cause.mistake is None
+    assert "neither the refusal nor its tx_id" in cause.fix
+
+
 def test_the_player_is_unblocked_whatever_was_found() -> None:
     """A scenario that fails leaves a player that can bet."""
     report = certified(order.ForgetsRefusalsToTheBlocked, only=["C13", "G02"])

@@ -196,6 +196,41 @@ def test_a_wallet_that_fails_by_chance_passes() -> None:
     assert {each.id for each in report.advice if each.group not in "DH"} <= {"A08"}
 
 
+class FailsAtWhatItCannotRead(PlainWallet):
+    """Turns every error into SYSTEM_ERROR, its own for an unreadable body too."""
+
+    def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
+        try:
+            return super()._answer(path, headers, body)
+        except InvalidRequestError:
+            return self._refuse("SYSTEM_ERROR")
+
+
+def test_a_wallet_that_fails_at_what_it_cannot_read_is_advised() -> None:
+    """No money moves, and one piece of advice says where to look, in place of one for each body."""
+    report = certified(FailsAtWhatItCannotRead)
+    hold_passed(report)
+    assert "Catch your own error before the general one" in report.causes[0].fix
+    assert {each.id for each in report.advice} <= set(report.causes[0].ids)
+
+
+class HasANarrowColumn(PlainWallet):
+    """Keeps wagers in a column of nine digits."""
+
+    def _withdraw(self, case: Case) -> str:
+        if case.call.cents >= 10**9:
+            raise OverflowError("numeric field overflow")
+        return super()._withdraw(case)
+
+
+def test_a_column_that_is_too_narrow_is_measured() -> None:
+    """Nobody in the run has so much money: it is advice, which says what fits and what does not."""
+    report = certified(HasANarrowColumn)
+    hold_passed(report, "G03")
+    assert "as are all from 10,000,000.00 on; one of 1,000,000.00 is not" in report.verdict("F05").reason
+    assert report.causes[0].ids == ("F05",)
+
+
 class SaysWhy(PlainWallet):
     """Adds a sentence for people to each refusal."""
 

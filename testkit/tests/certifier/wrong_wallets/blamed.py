@@ -96,6 +96,13 @@ class FailsAsDuplicate(_Failing):
         return super()._carry_out(call)
 
 
+@wrong("finds no player whose account another call has locked", must="D05", may="*",
+       first="a known player is not found while other calls")  # fmt: skip
+class SkipsLockedPlayers(_Failing):
+    def _carry_out(self, call: Call) -> Reply:
+        return Reply("PLAYER_NOT_FOUND") if self._refuses() else super()._carry_out(call)
+
+
 @wrong("refuses some signatures among others, as by one verifier for all threads", must="D05", may="*",
        first="with INVALID_SIGNATURE when several come at once")  # fmt: skip
 class SharesItsVerifier(_Failing):

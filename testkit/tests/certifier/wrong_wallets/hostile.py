@@ -154,3 +154,11 @@ class NeedsAReadableWager(PlainWallet):
         super()._check_shape(operation, document)
         if operation == "deposit" and isinstance(self._first(document, "action.wager"), dict):
             raise InvalidRequestError("no wager in cents")
+
+
+@wrong("refuses a deposit that has won and no action", must="F11")
+class KnowsNoDepositWithoutAction(PlainWallet):
+    def _check_shape(self, operation: str, document: dict[str, object]) -> None:
+        super()._check_shape(operation, document)
+        if operation == "deposit" and "action" not in document:
+            raise InvalidRequestError("this is no deposit")

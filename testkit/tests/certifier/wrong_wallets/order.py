@@ -65,6 +65,15 @@ class RemembersEarlyDeposits(PlainWallet):
         return super()._deposit(case)
 
 
+@wrong("remembers the tx_id of each deposit that it refused", must="C05", may="*", first=("C05", "C10"))
+class RemembersRefusedDeposits(PlainWallet):
+    def _deposit(self, case: Case) -> str:
+        outcome = super()._deposit(case)
+        if outcome != "SUCCESS" and case.known is None:
+            self._remember(case.call)
+        return outcome
+
+
 @wrong("pays deposits of bets that it never saw", must="C05", may="A11 C09")
 class PaysTheUnseen(PlainWallet):
     def _deposit(self, case: Case) -> str:

@@ -184,6 +184,18 @@ class SharesTheAnswerOfEachCall(PlainWallet):
         return self._last
 
 
+@wrong("keeps the call in a variable that all threads share, while it waits for a connection", must="D01", may="*",
+       first="a call gets the answer to another call")  # fmt: skip
+class SharesTheCall(PlainWallet):
+    _call: Call | None = None
+
+    def _carry_out(self, call: Call) -> Reply:
+        self._call = call
+        if not is_alone():
+            time.sleep(0.002)
+        return super()._carry_out(self._call)
+
+
 @wrong("gives the balance of its refusals in cents", must="A06", may="*", first="cents and currency units are mixed up")
 class RefusesInCents(PlainWallet):
     def _render(self, reply: Reply) -> str:

@@ -1,6 +1,7 @@
 """Wallets that are right in all that is usual, and wrong where few look: at other ids, later days and second paths."""
 
 import json
+import re
 import sqlite3
 from contextlib import suppress
 from dataclasses import replace
@@ -169,12 +170,13 @@ class MindsNoInstanceInBatches(PlainWallet):
 
 
 class PointsAreUnits(PlainWallet):
-    """Takes a number with a point for units: 5.0 for 5.00."""
+    """Takes a number with a point for units: 5.0 for 5.00, and 5.5 for 5.50."""
 
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        cents = super()._read_amount(operation, action, document)
         written = self._first(document, "amount", "wager" if operation == "withdraw" else "won", "action.won")
-        return 100 * cents if isinstance(written, Number) and "." in written else cents
+        if isinstance(written, Number) and re.fullmatch(r"[0-9]+\.[0-9]{1,2}", written):
+            return round(float(written) * 100)
+        return super()._read_amount(operation, action, document)
 
 
 class PaysWhatWasWon(PlainWallet):

@@ -9,6 +9,7 @@ from game_operator_testkit.certifier.engine.replies import Replies
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import BetCalls
 
 #: What is tried where an amount may be rounded, and to which steps; all in cents.
 _TRIED_CENTS: Final = (113, 127, 139, 141, 158, 162, 176, 184, 193, 199)
@@ -17,6 +18,10 @@ _STEPS_CENTS: Final = (100, 50, 25, 20, 10, 5)
 _TRIED_PAIRS_CENTS: Final = ((200, 100), (100, 300), (300, 500))
 #: So many equal calls show whether one of them is sometimes carried out twice, or not at all.
 _TRIES: Final = 60
+#: What a float is off by; small bets by which the same amount is tried from other balances. So much is a lot.
+_FEW_CENTS: Final = 2
+_SHIFTS_CENTS: Final = (7, 19, 31, 43)
+_LARGE_CENTS: Final = 10_000
 _FEWEST_TRIES: Final = 10
 
 
@@ -32,6 +37,10 @@ def why_off(at: Replies, player: Player, heard: Carried, *, due_cents: int, move
         if cause or not moved_cents:
             return cause, told + more
         told += more
+    if 0 < abs(moved_cents - due_cents) <= _FEW_CENTS < abs(due_cents) and _comes_and_goes(
+        at, player, heard, due_cents
+    ):
+        return KnownCause.INEXACT, told
     if 0 < abs(moved_cents - due_cents) < _STEPS_CENTS[0]:
         return _rounded(at, player, heard, told)
     return _always(at, player, heard, told)
@@ -90,6 +99,23 @@ def _by_chance(at: Replies, player: Player, heard: Carried, factor: int) -> tupl
             seen.at_times.add(kind)
             return cause, f". Of {right + 1} other calls like it, {right} moved their amount"
     return "", f". {right + 1} other calls like it moved their amount"
+
+
+def _comes_and_goes(at: Replies, player: Player, heard: Carried, due_cents: int) -> bool:
+    """Return whether a call like that of *heard* moves its amount from another balance, so that the amount is right."""
+    bets: list[BetCalls] = []
+    moved: set[int | None] = set()
+    for cents in _SHIFTS_CENTS:
+        bet = at.bet(player, cents)
+        title = "a small withdraw, to try the amount from another balance"
+        if not at.send(at.request(bet.withdraw(), title)).succeeded:
+            break
+        bets.append(bet)
+        moved.add(moved_by_another(at, player, heard, abs(due_cents)))
+    for bet in bets:
+        at.send(at.request(bet.rollback(), "its rollback"))
+    # Where there is too little left, nothing else takes a cent from a large amount.
+    return due_cents in moved or (moved <= {None} and abs(due_cents) >= _LARGE_CENTS)
 
 
 def _rounded(at: Replies, player: Player, heard: Carried, told: str) -> tuple[str, str]:

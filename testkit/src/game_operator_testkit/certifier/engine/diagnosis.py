@@ -27,6 +27,7 @@ _IN_ITSELF: Final[Mapping[str, KnownCause]] = {
 _AMONG: Final[Mapping[str, KnownCause]] = {
     Code.DUPLICATE_TRANSACTION: KnownCause.AS_KNOWN,
     Code.INVALID_SIGNATURE: KnownCause.AS_BADLY_SIGNED,
+    Code.PLAYER_NOT_FOUND: KnownCause.MISSED,
 }
 #: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
 _EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
@@ -55,6 +56,8 @@ class Diagnosis(Balances):
                 return "" if is_placed else KnownCause.AMOUNT
             # Where one such call was understood, it is this one that is not.
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.PLAYER_NOT_FOUND and (missed := self.cause_among_others(heard)):
+            return missed
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
             self.observed.zero_is_nobody = True
             return KnownCause.ZERO_IS_NOBODY
@@ -85,7 +88,9 @@ class Diagnosis(Balances):
         """Return what it means if this call alone is refused so, each time, and others like it are not."""
         call, cause = self._calls.get(heard.request.body), _IN_ITSELF.get(heard.code or "", "")
         tx_id, bet_id = getattr(call, "tx_id", None), self.bet_id_of(heard)
-        is_borrowed = any(getattr(each, "tx_id", None) == tx_id and each.bet_id != bet_id for each in self._movements())
+        player_id = getattr(call, "player_id", "")
+        alike = [each for each in self._movements() if getattr(each, "tx_id", None) == tx_id]
+        is_borrowed = any((each.bet_id, each.player_id) != (bet_id, player_id) for each in alike)
         if not cause or is_borrowed or self._first_codes.get(heard.request.body) != heard.code:
             return ""
         if heard.request.body in self._at_once:
@@ -98,8 +103,11 @@ class Diagnosis(Balances):
         cause = _AMONG.get(heard.code or "", "")
         if not cause or heard.request.body not in self._at_once:
             return ""
-        again = self.send(replace(heard.request, title="the same call alone"))
-        return cause if again.reply is not None and again.code != heard.code else ""
+        again = replace(heard.request, title="the same call alone")
+        if cause == KnownCause.MISSED:  # The refusal may be stored as the answer to its call.
+            again = self.balance_request("a balance check, to see whether the player is found", self._player_of(heard))
+        answer = self.send(again)
+        return cause if answer.reply is not None and answer.code != heard.code else ""
 
     def _cause_in_body(self, heard: Carried) -> str:
         """Return what it means if a genuine call alone is refused as wrongly signed; "" if not each time."""

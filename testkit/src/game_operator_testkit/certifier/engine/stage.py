@@ -123,6 +123,8 @@ class Stage(Diagnosis):
         is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == DEPOSIT
         weight, cause = self._refused_repeat(heard, KnownCause.SETTLED_GONE if is_gone else "")
         told = f"refused with {heard.code} instead of SUCCESS"
+        if heard.code == Code.PLAYER_NOT_FOUND:
+            cause = self.cause_among_others(heard) or cause
         raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
 
     def _refused_repeat(self, heard: Carried, if_unknown: str = "") -> tuple[Weight, str]:
@@ -371,7 +373,8 @@ class Stage(Diagnosis):
             return
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
-        self.note(told, Weight.ADVICE, cause or KnownCause.OTHER_CODES, heard)
+        is_unread = (due, heard.code) == (Code.INVALID_REQUEST, Code.SYSTEM_ERROR)
+        self.note(told, Weight.ADVICE, cause or (KnownCause.UNREAD if is_unread else KnownCause.OTHER_CODES), heard)
 
     def check_balance(self, heard: Carried, player: Player) -> None:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""

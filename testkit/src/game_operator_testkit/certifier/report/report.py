@@ -16,6 +16,8 @@ from game_operator_testkit.certifier.report.verdicts import (
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
+#: The group in which calls come at once.
+_AT_ONCE: Final = "D"
 #: What an answer that is missing at times looks like where it was not tried again.
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
@@ -194,7 +196,9 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
 
     def shows_most(verdict: Verdict) -> tuple[bool, bool, bool, int, int]:
         slug = _slug(verdict, left)
-        follows = any(slug in _brought_by(other) for other in slugs) or any(_is_advised(verdict, by) for by in left)
+        follows = any(slug in _brought_by(other, verdict) for other in slugs) or any(
+            _is_advised(verdict, by) for by in left
+        )
         named = _named(verdict, slug, explains)
         by_name = len(left) if ALL in named else sum(each.id in named for each in left)
         # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
@@ -228,7 +232,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
         if own := _slug(other, failed):
             # Only the answer is wrong there, so each call counts as another mistake.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
-            return (own == slug and is_alike) or own in _brought_by(slug)
+            return (own == slug and is_alike) or own in _brought_by(slug, other)
         if ALL in named and slug == KnownCause.LATE:
             return _is_of_amounts(other)
         if ALL in named or other.id in named:
@@ -262,10 +266,12 @@ def _is_advised(verdict: Verdict, by: Verdict) -> bool:
     return len(shown) == len(verdict.notes) and all(each.reply and each.reply.code == code for each in shown)
 
 
-def _brought_by(slug: str) -> tuple[str, ...]:
-    """Return the mistakes that follow from another: where the process has ended, nothing after it is answered."""
+def _brought_by(slug: str, shown_by: Verdict) -> tuple[str, ...]:
+    """Return the mistakes that follow from another where *shown_by* shows them: in a race, answers are wrong too."""
     mistake = mistake_of(slug)
-    return mistake.brings if mistake else ()
+    if mistake is None:
+        return ()
+    return (*mistake.brings, *mistake.brings_at_once) if shown_by.group == _AT_ONCE else mistake.brings
 
 
 def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
@@ -284,7 +290,7 @@ def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
         return slug
     if mistake.general_from > 1:
         alike = sum(_seen(each, causes) == slug for each in failed)
-        return slug if alike >= mistake.general_from else ""
+        return slug if alike >= mistake.general_from else mistake.otherwise
     if not mistake.only_in_the_plainest:
         return slug
     plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)

@@ -65,6 +65,7 @@ class KnownCause(StrEnum):
     LEFT_OPEN = "a refused call is left open"
     LEFT_OVER = "what one call leaves over"
     LOST_UPDATE = "a balance that was read too early"
+    MISSED = "a known player who is not found among others"
     MIXED_UP = "calls that are mixed up"
     NARROW = "ids that do not fit"
     OWNERS_BALANCE = "the balance of another player"
@@ -73,6 +74,7 @@ class KnownCause(StrEnum):
     OTHER_FIELD = "another field was paid"
     OVERDRAWN = "bets without money"
     PAID_AGAIN = "a bet is paid again"
+    POINT = "an amount with a point"
     PER_PLAYER = "tx_ids that count for a player"
     REFUNDED_TWICE = "a wager is given back twice"
     REDIRECT = "a redirect"
@@ -88,6 +90,7 @@ class KnownCause(StrEnum):
     SETTLED_GONE = "unknown once it is settled"
     SURPLUS = "refused because of a member"
     HALF_DONE = "a failed call moved money"
+    INEXACT = "a cent that comes and goes"
     HUNG_UP = "no answer to a wrong signature"
     LEAKED = "a balance without a signature"
     OTHER_BYTES = "a signature over other bytes"
@@ -110,6 +113,7 @@ class KnownCause(StrEnum):
     STORED_FAILURE = "a failure is stored"
     STUCK = "every call is refused from then on"
     STEADY = "SUCCESS where nothing was done"
+    TOO_LARGE = "amounts from some size on fail"
     TURNED_AWAY = "turned away with HTTP"
     TWO_MEMORIES = "two balances by turns"
     TWICE = "twice by chance"
@@ -119,6 +123,7 @@ class KnownCause(StrEnum):
     UNAUTHENTICATED = "the profile's unauthenticated_status"
     UNKNOWN_ROLLBACK = "the profile's unknown_rollback"
     VERBATIM = "the profile's duplicate_reply"
+    UNREAD = "SYSTEM_ERROR for what cannot be read"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
     UNJUDGED = "not judged"
     UNSIGNED_CHECK = "a balance check without a signature"
@@ -140,8 +145,14 @@ class Mistake:
     hides_money: bool = False
     only_in_the_plainest: bool = False
     general_from: int = 1
+    otherwise: str = ""
     explains: tuple[str, ...] = ()
     brings: tuple[str, ...] = ()
+    brings_at_once: tuple[str, ...] = ()
+
+
+#: What mistakes.toml lists, which a mistake holds as tuples.
+_LISTS: Final = ("explains", "brings", "brings_at_once")
 
 
 def slug_of(cause: str) -> str:
@@ -158,7 +169,7 @@ def mistake_of(cause: str) -> Mistake | None:
 def _mistakes() -> Mapping[str, Mistake]:
     entries = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))
     return {
-        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in ("explains", "brings")})
+        cause: Mistake(**entry | {name: tuple(entry.get(name, ())) for name in _LISTS})
         for cause, entry in entries.items()
     }
 

@@ -207,7 +207,8 @@ def _both_or_neither(at: Stage, deposit: Carried, rollback: Carried, won_cents: 
     # One of them was carried out, and the other's answer went to both; refusals without a time are all alike.
     is_one_reply = deposit.body == rollback.body and time_of(deposit) and moved_cents in (won_cents, wager_cents)
     cause = KnownCause.SAME_REPLY if is_one_reply else ""
-    if deposit.succeeded and not cause:
+    # Where debits are overwritten, both may have been paid, and one of the two movements lost.
+    if deposit.succeeded and not cause and not at.observed.overtaken:
         # One of the two was paid, and the other only said to be.
         due = {wager_cents: (deposit, Code.BET_ROLLED_BACK), won_cents: (rollback, Code.BET_ALREADY_CLOSED)}
         if moved_cents in due:

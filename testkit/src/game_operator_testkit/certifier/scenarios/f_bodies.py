@@ -6,8 +6,16 @@ from itertools import product
 from typing import Any, Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import (
+    LONGEST_ID,
+    MAX_AMOUNT_CENTS,
+    BalanceCall,
+    DepositCall,
+    MovingCall,
+    WebhookCall,
+)
 from game_operator.protocol.exact_json import encode_json
+from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
@@ -45,7 +53,8 @@ _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 #: Not whole numbers of cents.
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
 #: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
-_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
+_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50}
+_WITH_POINT, _POINT_CENTS = "5.0", 5
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 #: Values, as JSON, of fields on which nothing depends.
 _ODD_FIELDS: Final = (
@@ -125,12 +134,21 @@ def _calls_and_what_they_lack(at: Stage, bet: BetCalls) -> Iterator[tuple[Webhoo
 
 def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
+    # Where a point makes units of cents, a fraction moves money too, and says less of it.
+    told = f", which is {_WITH_POINT} in currency units: a number with a point is not taken for cents"
+    at.suspects = dict.fromkeys((-99 * _POINT_CENTS, 99 * _POINT_CENTS), (KnownCause.POINT, told))
+    _unusual_amount(at, _WITH_POINT, _POINT_CENTS, better="accepted")
+    at.suspects = {}
     _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        better: Better = "accepted" if "." in raw else "refused"
-        tolerated(at, with_raw(at, at.bet().withdraw(), "amount_cents", raw), moves=-cents, better=better)
-        another = at.bet()
-        end_tolerated(at, another, with_raw(at, _bare(another), "amount_cents", raw), cents, better=better)
+        _unusual_amount(at, raw, cents, better="refused")
+
+
+def _unusual_amount(at: Stage, raw: str, cents: int, *, better: Better) -> None:
+    """Hold that a withdraw and a deposit of *raw*, as JSON, move so many cents, or nothing."""
+    tolerated(at, with_raw(at, at.bet().withdraw(), "amount_cents", raw), moves=-cents, better=better)
+    bet = at.bet()
+    end_tolerated(at, bet, with_raw(at, _bare(bet), "amount_cents", raw), cents, better=better)
 
 
 def f04(at: Stage) -> None:
@@ -160,9 +178,25 @@ def f05(at: Stage) -> None:
         heard = at.ask(with_raw(at, at.bet().withdraw(), "amount_cents", str(cents), f"a withdraw of {told} cents"))
         if heard.succeeded:
             at.check_balances(at.player, after=heard)
-        if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
-            at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
+        if heard.code == Code.SYSTEM_ERROR and (told := _too_large(at, cents)):
+            at.note(f"refused with {heard.code}, as are all {told}", Weight.ADVICE, KnownCause.TOO_LARGE, heard)
+        elif heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
+            is_unread = heard.code == Code.SYSTEM_ERROR and cents > MAX_AMOUNT_CENTS
+            at.check_refused(heard, Code.INVALID_REQUEST if is_unread else Code.INSUFFICIENT_BALANCE)
         at.check_balance(heard, at.player)
+
+
+def _too_large(at: Stage, cents: int) -> str:
+    """Return from which amount on withdraws fail, if one of *cents* does, and lower ones beyond the balance do not."""
+    fits_cents = 0
+    for power in range(len(str(at.player.due_cents)), len(str(MAX_AMOUNT_CENTS))):
+        bet = at.bet(wager_cents=10**power)
+        request = at.request(bet.withdraw(), f"a withdraw of {units(10**power)}, to see from which amount on they fail")
+        if at.send(request, due=Code.SYSTEM_ERROR).code == Code.SYSTEM_ERROR:
+            from_cents = min(bet.wager_cents, cents)
+            return f"from {from_cents / 100:,.2f} on; one of {fits_cents / 100:,.2f} is not" if fits_cents else ""
+        fits_cents = bet.wager_cents
+    return ""
 
 
 def f06(at: Stage) -> None:
@@ -188,6 +222,7 @@ def f11(at: Stage) -> None:
     _odd_fields(at)
     if not at.observed.is_slow:
         _absent_fields(at)
+        _without_action(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         _amounts_beside_others(at)
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
@@ -227,6 +262,20 @@ def _absent_fields(at: Stage) -> None:
             at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
         else:
             at.accepts(call, f"the {operation} as it must be")
+
+
+def _without_action(at: Stage) -> None:
+    """Hold that a deposit is paid that has no action, and what only deposits have: its bet's win."""
+    holder, _, rest = at.writer.name("action", "deposit").partition(".")
+    others = at.profile.names_of("amount_cents", "withdraw")
+    marks = [each for each in at.profile.names_of("amount_cents", "deposit") if "." not in each and each not in others]
+    if not rest or not marks:
+        return
+    bet = at.placed()
+    request = at.request(_bare(bet), f"a deposit that has {marks[0]} and no {holder}")
+    body = at.writer.body(_bare(bet)) | {marks[0]: bet.wager_cents}
+    del body[holder]
+    at.accepts(replace(request, body=encode_json(body)), moves=bet.wager_cents)
 
 
 def _amounts_beside_others(at: Stage) -> None:

@@ -95,7 +95,8 @@ def _check_win_is_read(at: Stage, much_cents: int, code: str) -> None:
     win = at.ask(at.bet().deposit(much_cents), f"a win of {units(much_cents)}, of a bet that was never placed")
     if win.code == code != at.profile.early_deposit_code:
         told = f"refused with {code} instead of {at.profile.early_deposit_code}, as a withdraw of so much is"
-        raise Found(f"{told}. A real win of this amount would not be paid", win)
+        cause = KnownCause.TOO_LARGE if code == Code.SYSTEM_ERROR else ""
+        raise Found(f"{told}. A real win of this amount would not be paid", win, cause=cause)
 
 
 def _raise_balance(at: Stage) -> None:
