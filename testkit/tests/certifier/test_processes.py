@@ -4,11 +4,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from wallet_by_hand import SUCCESS, Call, PlainWallet, Reply
+from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.harness import opened, service_key
 from testkit.tests.certifier.serving import by_turns, certified_at
+from testkit.tests.certifier.wrong_wallets import races
 from tests.support.hostile_server import HostileServer
 
 pytestmark = pytest.mark.outside
@@ -27,11 +28,30 @@ class RemembersBalances(PlainWallet):
         return reply
 
 
+class RemembersAccounts(PlainWallet):
+    """Keeps each account in its own process's memory, and writes what it has there."""
+
+    def _find_account(self, player_id: str) -> Account | None:
+        known: dict[str, Account] = self.__dict__.setdefault("_known", {})
+        account = known.get(player_id) or super()._find_account(player_id)
+        if account is not None:
+            known[player_id] = account
+        return account
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, player_id, cents)
+        del self.__dict__["_known"][player_id]
+        self._find_account(player_id)
+
+
 @pytest.mark.parametrize(
     ("kind", "scenarios", "cause"),
     [
-        pytest.param(PlainWallet, ["A08", "D01", "D05"], None, id="right"),
-        pytest.param(RemembersBalances, ["A08", "D01", "D05"], KnownCause.LAGGING, id="balances"),
+        pytest.param(PlainWallet, ["A08", "D01", "D06"], None, id="right"),
+        pytest.param(races.RemembersBets, ["A08", "D01", "D06"], KnownCause.OF_A_PROCESS, id="bets"),
+        pytest.param(RemembersBalances, ["A08", "D01", "D06"], KnownCause.LAGGING, id="balances"),
+        pytest.param(RemembersBalances, ["D06"], KnownCause.LAGGING, id="balances, by calls in turn alone"),
+        pytest.param(RemembersAccounts, ["D06"], KnownCause.TWO_MEMORIES, id="accounts"),
     ],
 )
 def test_two_processes_behind_one_address(

@@ -86,6 +86,11 @@ class Balances(Replies):
             if not self._comes_later(player, actual_cents) and not self._is_old_at_rest(player):
                 raise self._wrong_balance(player, actual_cents, after)
 
+    def check_balance_anywhere(self, player: Player) -> None:
+        """Hold that balance checks at another process, and at the one that served the calls before, are right."""
+        if self._cents_anywhere(player) == player.due_cents or not self._is_old_by_turns(player):
+            self.check_balances(player)
+
     def _cents_anywhere(self, player: Player) -> int:
         self._balance = self.ask(self.at_another(self.balance_request(f"the balance of {player.id}", player)))
         return self._balance_in(self._balance)

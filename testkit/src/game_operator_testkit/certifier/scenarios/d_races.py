@@ -15,6 +15,7 @@ from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import batch
+from game_operator_testkit.certifier.scenarios.processes import check_ends_anywhere
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.latency import MARKS_MS, percentile
 from game_operator_testkit.provider.requests import BetCalls, Request
@@ -262,8 +263,10 @@ def _check_own_balances(at: Stage, calls: Sequence[WebhookCall], heard: Sequence
 
 
 def d06(at: Stage) -> None:
-    """One debit and one credit, whichever of the processes is asked."""
-    _bet_of_identical(at, ("wallet", "second"))
+    """One debit and one credit, and one end of each bet, whichever of the processes is asked."""
+    if "second_url" in at.supplied:
+        _bet_of_identical(at, ("wallet", "second"))
+    check_ends_anywhere(at)
 
 
 def d07(at: Stage) -> None:
