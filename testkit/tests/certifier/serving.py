@@ -1,5 +1,6 @@
 """Wallets by hand behind real sockets: served as they are, or by a server that turns hostile."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ from game_operator_testkit.certifier import Report, certify
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, service_signer
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["answering", "certified_at", "served", "turning"]
+__all__ = ["answering", "by_turns", "certified_at", "served", "turning"]
 
 
 @contextmanager
@@ -28,6 +29,12 @@ def served(wallet: PlainWallet) -> Iterator[str]:
 def answering(wallet: PlainWallet) -> Script:
     """Return a script that answers as *wallet* does."""
     return turning(wallet, 10**9, lambda _: None)
+
+
+def by_turns(*wallets: PlainWallet) -> Script:
+    """Return a script that serves each connection by the next of *wallets*, as processes behind one address do."""
+    turns = itertools.cycle(map(answering, wallets))
+    return lambda connection: next(turns)(connection)
 
 
 def turning(wallet: PlainWallet, calls: int, into: Callable[[Connection], object]) -> Script:

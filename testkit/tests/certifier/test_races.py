@@ -185,6 +185,24 @@ def test_equal_timestamps_of_different_balances_are_advice() -> None:
     assert "have the same timestamp" in only(report).reason
 
 
+class TellsAnEarlierSecondAtTimes(TellsWholeSeconds):
+    """Its clock ticks once a second, and one answer has the time of the second before: in the seventh round."""
+
+    _answers = 0
+
+    def _time_of_read(self, now: int, last_millis: int) -> int:
+        self._answers += 1
+        return super()._time_of_read(now, last_millis) - 1_000 * (self._answers == 183)
+
+
+def test_more_rounds_are_played_where_times_are_shared() -> None:
+    """A time that puts an old balance last may be seldom; a wallet with a time for each balance is asked no more."""
+    report = certified(TellsAnEarlierSecondAtTimes, only=["D07"])
+    assert (only(report).weight, len(only(report).notes)) == (BROKEN, 1)
+    assert "is older than" in only(report).reason
+    assert certified(TellsWholeSeconds, only=["D07"]).calls > 4 * certified(only=["D07"]).calls
+
+
 class HasAClockOfItsOwn(PlainWallet):
     """Of two processes, every other one is ten minutes behind; and a read takes longer than a tick of the clock."""
 

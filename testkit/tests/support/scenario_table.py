@@ -25,6 +25,7 @@ _NEEDS: Final = {
     "foreign_instance_id": "`--foreign-instance`",
     "batches": "`deposit_batch` in `--profile`",
     "wire": "real HTTP",
+    "processes": "real HTTP, or `second_url`",
 } | {name: f"`--hook {name}`" for name in HOOKS}
 _BEGIN, _END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
 

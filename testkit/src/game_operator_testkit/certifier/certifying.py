@@ -144,7 +144,7 @@ def _certified(
         certification.check()
         chosen = in_playing_order(selected(certification.only, certification.skip))
         run = Run(carrier=carrier, certification=certification, shown_headers=shown_headers)
-        check_wallet(run, url, with_second=any("second_url" in each.needs for each in chosen))
+        check_wallet(run, url, with_second=any("processes" in each.needs for each in chosen))
         before = dict(run.known)
         verdicts = _played(run, chosen, certification.on_verdict)
         after = run.balances()

@@ -167,7 +167,7 @@ class HttpCarrier:
 
     async def _posted(self, request: Request, headers: HeaderPairs, closed: list[ClosedUnansweredError]) -> HttpReply:
         url = self._urls[request.at]
-        step = webhook_step(request.path, request.body, headers, self._timeout)
+        step = webhook_step(request.path, request.body, headers, self._timeout, fresh=request.fresh)
         began = time.monotonic()
         try:
             result = await self._wires[url].send(step)

@@ -125,6 +125,7 @@ class Request:
         manner: How it travels.
         at: Where it goes: ``wallet``; ``second`` for another process of the same wallet; ``elsewhere`` for the wallet,
             from an address that it must not answer.
+        fresh: Whether it has a connection of its own, so that any process behind the address may serve it.
     """
 
     title: str
@@ -135,3 +136,4 @@ class Request:
     headers: tuple[tuple[str, str], ...] = ()
     manner: Manner = Manner.WHOLE
     at: Literal["wallet", "second", "elsewhere"] = "wallet"
+    fresh: bool = False

@@ -308,6 +308,28 @@ class LocksInMemory(_OverwritesRows):
         return super()._case(call) if seen is None else seen
 
 
+@wrong("remembers each bet in its own process's memory", must="D06", on_file=True,
+       first="each process remembers for itself")  # fmt: skip
+class RemembersBets(PlainWallet):
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        super().__init__(*arguments, **settings)
+        self._bets: dict[str, Bet] = {}
+
+    def _find_bet(self, bet_id: str) -> Bet | None:
+        bet = self._bets.get(bet_id) or super()._find_bet(bet_id)
+        if bet is not None:
+            self._bets[bet_id] = bet
+        return bet
+
+    def _keep_bet(self, case: Case, state: str) -> None:
+        super()._keep_bet(case, state)
+        self._find_bet(self._bet_key(case.call))
+
+    def _set_state(self, bet: Bet, state: str) -> None:
+        super()._set_state(bet, state)
+        self._bets[bet.bet_id] = replace(bet, state=state)
+
+
 @wrong("returns the time at which it writes the answer", must="D07")
 class TellsTheTimeOfTheAnswer(PlainWallet):
     """Of two calls at once, the former answers a moment after the latter."""

@@ -36,6 +36,10 @@ _STEPS_CENTS: Final = {100: "whole units", 10: "one decimal"}
 #: So many balance checks at once show whether all processes have one balance; and so often in a run they are sent.
 _AT_REST: Final = 8
 _MOST_AT_REST: Final = 4
+#: So many balance checks over connections of their own show whether each process has the current balance; and so many
+#: small bets, whether they all move the same money.
+_CHECKS_APART: Final = 4
+_PROBES_APART: Final = 5
 #: So many calls show whether others like one are stored.
 _MORE_LIKE_IT: Final = 2
 #: By what factor a movement is too large or too small where cents and currency units are mixed up.
@@ -75,13 +79,21 @@ class Balances(Replies):
         players = players or (self.player, self.other)
         self._recent = tuple(self.observed.movements)  # Without those that are sent to find out more.
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
-            if actual_cents == player.due_cents:
+            if actual_cents == player.due_cents or self._is_old_by_turns(player):
                 continue
             if after is not None:
                 self._check_scale(player, actual_cents, after)
-            if not self._comes_later(player, actual_cents):
-                self._check_at_rest(player)
+            if not self._comes_later(player, actual_cents) and not self._is_old_at_rest(player):
                 raise self._wrong_balance(player, actual_cents, after)
+
+    def check_balance_anywhere(self, player: Player) -> None:
+        """Hold that balance checks at another process, and at the one that served the calls before, are right."""
+        if self._cents_anywhere(player) == player.due_cents or not self._is_old_by_turns(player):
+            self.check_balances(player)
+
+    def _cents_anywhere(self, player: Player) -> int:
+        self._balance = self.ask(self.at_another(self.balance_request(f"the balance of {player.id}", player)))
+        return self._balance_in(self._balance)
 
     def _balances_of(self, players: Sequence[Player]) -> Iterator[int]:
         """Yield the balances of *players*; a slow wallet is asked for all of them at once."""
@@ -273,10 +285,14 @@ class Balances(Replies):
         told += ". All else is not judged, and may be wrong too"
         return Found(told, cause=KnownCause.SCALE, place=heard.place)
 
-    def _check_at_rest(self, player: Player) -> None:
-        """End this scenario, and all others, if balance checks at once return two balances while nothing moves."""
+    def _is_old_at_rest(self, player: Player) -> bool:
+        """
+        End this scenario, and all others, if balance checks at once return two balances while nothing moves.
+
+        Return True, and note it, if movements go by what is due all the same.
+        """
         if self.observed.seen_at_rest >= _MOST_AT_REST:
-            return
+            return False
         self.observed.seen_at_rest += 1
         checks = [self.balance_request("a balance check while nothing moves", player)] * _AT_REST
         if "second_url" in self.supplied:
@@ -284,11 +300,14 @@ class Balances(Replies):
         for seconds in (_PAUSES_SECONDS[1], 0.0):
             heard = [each for each in self.carry(checks) if each.balance_cents is not None]
             if len({each.balance_cents for each in heard}) < 2:
-                return
+                return False
             self.pause(seconds)
         told = " and ".join(units(cents) for cents in sorted({each.balance_cents or 0 for each in heard}))
-        self.observed.unjudged = f"balance checks of {player.id} return {told} by turns, while nothing moves"
-        told, place = self.observed.unjudged, heard[-1].place
+        told, place = f"balance checks of {player.id} return {told} by turns, while nothing moves", heard[-1].place
+        if self._moves_what_is_due(player):
+            told += f", and the answers to movements {units(player.due_cents)}"
+            return self._lags(told, _PAUSES_SECONDS[0])
+        self.observed.unjudged = told
         raise Found(told, weight=Weight.MONEY_LOST, cause=KnownCause.TWO_MEMORIES, place=place)
 
     # A balance that is behind.
@@ -312,10 +331,39 @@ class Balances(Replies):
             waited = sum(pauses_seconds)
             told = f"{after}{waited:g} s later it still returns {has}, and the answers to movements return {due}"
             return said and self.cents_by_probe(player) == player.due_cents and self._lags(told, waited)
-        self._check_at_rest(player)
+        if self._is_old_at_rest(player):
+            return True
         if not said or seen.late_seconds or not self._is_seen_by_the_next(player, moved):
             raise self._late(player, actual_cents, waited, shown_by)
         return self._lags(f"{after}it returned {has} at first, and {due} after {waited:g} s", waited)
+
+    def _is_old_by_turns(self, player: Player) -> bool:
+        """
+        Return whether some balance checks have what is due, and later ones have not, while movements go by what is due.
+
+        They come over several connections, so that each process serves some. What is only late is right from some
+        moment on.
+        """
+        if "wire" not in self.supplied or self.observed.hides_money:
+            return False
+        others = (self._cents_anywhere(player) for _ in range(_CHECKS_APART))
+        cents = [self.balance_of(player), *others, self.balance_of(player)]
+        since = cents[cents.index(player.due_cents) :] if player.due_cents in cents else cents
+        old = sorted({each for each in since if each != player.due_cents})
+        if since is cents or not old or not self._moves_what_is_due(player):
+            return False
+        told = f"of {len(cents)} balance checks over several connections some returned {units(player.due_cents)} for "
+        told += f"{player.id}, which is right, and some {' or '.join(map(units, old))}"
+        return self._lags(told, _PAUSES_SECONDS[0])
+
+    def _moves_what_is_due(self, player: Player) -> bool:
+        """Return whether small bets over several connections all begin with what is due."""
+        if "wire" not in self.supplied or self.observed.hides_money:
+            return False
+        moved = self._moved
+        probed = [self.cents_by_probe(player, fresh=number > 0) for number in range(_PROBES_APART)]
+        self._moved = moved
+        return all(each == player.due_cents for each in probed)
 
     def _lags(self, told: str, seconds: float) -> bool:
         """Note that player-balance is behind for so many seconds; the money is right."""
@@ -354,13 +402,14 @@ class Balances(Replies):
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
         return Found(told, shown_by, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LATE)
 
-    def cents_by_probe(self, player: Player, cents: int = 1) -> int | None:
+    def cents_by_probe(self, player: Player, cents: int = 1, *, fresh: bool = False) -> int | None:
         """Return the balance that a small bet of *cents* and its rollback show; None if they do not."""
         bet = self.bet(player, cents)
-        placed = self.send(self.request(bet.withdraw(), "a small withdraw, to see the balance by its answer"))
+        withdraw = self.request(bet.withdraw(), "a small withdraw, to see the balance by its answer")
+        placed = self.send(replace(withdraw, fresh=fresh))
         if not placed.succeeded or placed.balance_cents is None:
             return None
-        self.send(self.request(bet.rollback(), "its rollback"))
+        self.send(replace(self.request(bet.rollback(), "its rollback"), fresh=fresh))
         return placed.balance_cents + cents
 
     # A balance that is rounded.

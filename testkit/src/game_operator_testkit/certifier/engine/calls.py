@@ -212,6 +212,12 @@ class Calls:
         """Return a request for the balance of *player*, or of the first."""
         return self.request(BalanceCall(player_id=(player or self.player).id), title, seal=seal)
 
+    def at_another(self, request: Request) -> Request:
+        """Return *request* as it goes to another process: at the second address, or by chance over a new connection."""
+        if "second_url" in self.supplied:
+            return replace(request, title=f"{request.title}, at the second process", at="second")
+        return replace(request, title=f"{request.title}, over a new connection", fresh=True)
+
     # Asking. These do not judge an answer.
 
     def may_be_unread(self, request: Request) -> bool:

@@ -69,18 +69,24 @@ _OPTIONS: Final = MappingProxyType(
         "foreign_instance_id": "--foreign-instance",
         "batches": "--profile",
         "wire": "",
+        "processes": "--second-url",
     }
 )
 #: What is needed beside supplies.
 _IN_WORDS: Final = MappingProxyType(
-    {"wire": "real HTTP, and this wallet is in process", "batches": "a profile with deposit_batch"}
+    {
+        "wire": "real HTTP, and this wallet is in process",
+        "batches": "a profile with deposit_batch",
+        "processes": "real HTTP or a second_url, and this wallet is in process",
+    }
 )
 
 
 def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
     """Return by their names all of a scenario's needs that are met."""
     names = {each.name for each in fields(supplies) if getattr(supplies, each.name) is not None}
-    return frozenset(names | ({"wire"} if on_wire else set()) | ({"batches"} if profile.deposit_batch else set()))
+    more = {"wire": on_wire, "batches": profile.deposit_batch, "processes": on_wire or "second_url" in names}
+    return frozenset(names | {name for name, is_met in more.items() if is_met})
 
 
 def options_for(missing: Sequence[str]) -> list[str]:

@@ -72,6 +72,7 @@ class KnownCause(StrEnum):
     ODD_IDS = "refused because of the characters of an id"
     OTHER_AMOUNT = "another amount than its own"
     OTHER_FIELD = "another field was paid"
+    OF_A_PROCESS = "what each process remembers"
     OVERDRAWN = "bets without money"
     PAID_AGAIN = "a bet is paid again"
     POINT = "an amount with a point"
