@@ -280,7 +280,7 @@ def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_p
     before = service_pem.read_bytes()
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--html", service_pem)
     assert told.code == 2
-    assert "only a file whose name ends in .html is overwritten" in told.err
+    assert "would overwrite another file of this run" in told.err
     assert service_pem.read_bytes() == before
 
 

@@ -119,10 +119,23 @@ def test_a_baseline_that_cannot_be_read_is_reported_before_anything_is_sent(
     assert problem in told.err
 
 
-def test_a_baseline_is_not_overwritten(run: Run, tmp_path: Path, service_pem: Path) -> None:
-    """A new failure would else be an old one in the next run."""
-    file = _baseline(tmp_path)
-    url = "http://127.0.0.1:9"
-    told = run("certify", url, "--service-key", service_pem, *_WHO, "--baseline", file, "--json-file", file)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(("--baseline", "before.json", "--json-file", "before.json"), id="the baseline"),
+        pytest.param(("--baseline", "before.json", "--json-file", "link.json"), id="the baseline, by a link"),
+        pytest.param(("--html", "report", "--junit", "report"), id="another report"),
+        pytest.param(("--html", "service.pem"), id="the service's key"),
+    ],
+)
+def test_no_file_of_a_run_is_overwritten(
+    run: Run, tmp_path: Path, service_pem: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a baseline, a new failure would else be an old one in the next run."""
+    monkeypatch.chdir(tmp_path)
+    _baseline(tmp_path).rename("before.json")
+    Path("link.json").symlink_to("before.json")
+    Path("service.pem").write_bytes(service_pem.read_bytes())
+    told = run("certify", "http://127.0.0.1:9", "--service-key", "service.pem", *_WHO, *options)
     assert told.code == 2
-    assert "would overwrite the baseline" in told.err
+    assert "would overwrite another file of this run" in told.err

@@ -121,17 +121,6 @@ def _fill_the_disk(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     monkeypatch.setattr("game_operator_testkit.cli.key_directory.write_privately", write)
 
 
-@pytest.mark.parametrize("name", ["operator", "service"])
-def test_a_public_half_alone_is_refused(tmp_path: Path, name: str) -> None:
-    """It is named, and no other half is made."""
-    write_pair(tmp_path / f"{name}.pem", bits=2048).private.unlink()
-    before = files_of(tmp_path)
-    with pytest.raises(ConfigurationError, match=rf"{name}\.pub\.pem is there already"), key_directory(tmp_path):
-        pass
-    assert files_of(tmp_path).items() >= before.items()
-    assert not (tmp_path / f"{name}.pem").exists()
-
-
 def test_an_encrypted_key_of_the_operator(tmp_path: Path) -> None:
     """Its public half is enough: its client asks for the passphrase."""
     mine = write_pair(tmp_path / "operator.pem", bits=2048, passphrase="secret")
@@ -181,3 +170,30 @@ def test_a_host_of_another_machine_is_not_blamed_on_the_port() -> None:
     message = command("sandbox", "--host", "192.0.2.1", "--allow-remote", "--json").error["message"]
     assert "not an address of this machine" in message
     assert "port" not in message
+
+
+def test_halves_of_two_pairs_are_refused(tmp_path: Path) -> None:
+    """Both files are named, and neither is changed: the wallet would refuse every call."""
+    write_pair(tmp_path / "service.pem", bits=2048)
+    other = write_pair(tmp_path / "other.pem", bits=2048)
+    (tmp_path / "service.pub.pem").write_text(other.public_pem)
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigurationError, match="not the halves of one pair") as refused, key_directory(tmp_path):
+        pass
+    assert all(str(tmp_path / f"service{end}") in str(refused.value) for end in (".pem", ".pub.pem"))
+    assert files_of(tmp_path).items() >= before.items()
+
+
+@pytest.mark.parametrize("name", ["operator.pem", "operator.pub.pem", "service.pem", "service.pub.pem"])
+def test_one_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
+    """It says which one is there, and makes no other half."""
+    write_pair(tmp_path / f"{name.partition('.')[0]}.pem", bits=2048)
+    for half in (half for half in tmp_path.iterdir() if half.name != name):
+        half.unlink()
+    with pytest.raises(ConfigurationError) as refused, key_directory(tmp_path):
+        pass
+    told = f"The other half of {tmp_path / name} is missing: put it back, or remove this one."
+    assert str(refused.value) == told
+    assert name.partition(".")[0] not in {
+        half.name.partition(".")[0] for half in tmp_path.iterdir() if half.name != name
+    }

@@ -45,7 +45,7 @@ def certify(
     cost more, count.
     """
     supplies, assumed = supplied.supplies(), read_profile(played.profile)
-    reports.check_files()
+    reports.check_files(wallet.service_key, supplied.old_key, supplied.retired_key, played.profile)
     baseline = reports.read_baseline()
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
     from game_operator_testkit.certifier.engine.certification import new_run_id
@@ -127,5 +127,5 @@ class Stop(Event):
                 f"money may have moved, and bets be open: their ids begin with {self._run_id}.",
                 error=True,
             )
-        # The bar of a progress hides it.
-        Console(stderr=True).show_cursor()
+            # The bar of a progress hides it.
+            Console(stderr=True).show_cursor()

@@ -10,7 +10,7 @@ import typer
 
 from game_operator.cli.options import ProfileFile, comma_separated, is_encrypted
 from game_operator.cli.output import check_writable, is_written
-from game_operator.errors import ConfigurationError, SigningKeyError, without_frames
+from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_passphrase
 
@@ -125,12 +125,13 @@ class ReportOptions:
         files = {"--json-file": self.json_file, "--junit": self.junit, "--html": self.html}
         return {option: path for option, path in files.items() if path is not None}
 
-    def check_files(self) -> None:
-        """Raise ConfigurationError if a report cannot be written, or would overwrite what must stay."""
-        if self.baseline is not None and self.baseline == self.json_file:
-            # What is worse now would be accepted by the next run.
-            raise ConfigurationError("--json-file would overwrite the baseline. Pass another name.")
+    def check_files(self, *sources: Path | None) -> None:
+        """Raise ConfigurationError if a report cannot be written, or would overwrite one of *sources* or another."""
+        taken = {source.resolve() for source in (*sources, self.baseline) if source is not None}
         for option, path in self.files.items():
+            if path.resolve() in taken:
+                raise ConfigurationError(f"{option} {shown(str(path))} would overwrite another file of this run.")
+            taken.add(path.resolve())
             check_writable(option, path, _ENDINGS[option])
 
     def read_baseline(self) -> "Baseline | None":

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator.cli.keys import public_path, public_pem_of, write_pair
 from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
-from game_operator_testkit.provider.keys import private_pem
+from game_operator.signers.keys import load_public_key
+from game_operator_testkit.provider.keys import loaded, private_pem
 
 
 class KeyDirectory:
@@ -74,7 +75,7 @@ def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterato
     With *service_alone* the operator's pair is neither made nor looked at.
 
     Raises:
-        ConfigurationError: The directory cannot be used.
+        ConfigurationError: The directory cannot be used, or has one half of a pair.
     """
     with ExitStack() as stack:
         if given is None:
@@ -89,6 +90,22 @@ def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterato
             where = str(place)
         keys = KeyDirectory(place, where)
         for private in [keys.service_private] if service_alone else [keys.private, keys.service_private]:
-            if not private.exists():
-                write_pair(private, bits=2048)
+            _complete(private)
+        _check_halves(keys.service_private, keys.service_public)
         yield keys
+
+
+def _complete(private: Path) -> None:
+    """Make the pair of *private*, if there is none; of a pair no half may be missing."""
+    halves = [each for each in (private, public_path(private)) if each.exists()]
+    if not halves:
+        write_pair(private, bits=2048)
+    elif len(halves) == 1:
+        raise ConfigurationError(f"The other half of {halves[0]} is missing: put it back, or remove this one.")
+
+
+@without_frames
+def _check_halves(private: Path, public: Path) -> None:
+    """Hold that a wallet which knows *public* accepts what *private* signs."""
+    if load_public_key(loaded(private).public_key_pem()) != load_public_key(public):
+        raise ConfigurationError(f"{private} and {public} are not the halves of one pair. Put the right one back.")
