@@ -65,11 +65,11 @@ class RemembersEarlyDeposits(PlainWallet):
         return super()._deposit(case)
 
 
-@wrong("remembers the tx_id of each deposit that it refused", must="C05", may="*", first=("C05", "C10"))
+@wrong("remembers the tx_id of each deposit whose bet it did not find", must="C05", may="*", first=("C05", "C10"))
 class RemembersRefusedDeposits(PlainWallet):
     def _deposit(self, case: Case) -> str:
         outcome = super()._deposit(case)
-        if outcome != "SUCCESS" and case.known is None:
+        if outcome == "BET_NOT_FOUND" and case.known is None:
             self._remember(case.call)
         return outcome
 
