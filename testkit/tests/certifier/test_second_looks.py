@@ -1,9 +1,14 @@
 """What a second look at a finding may not say: each wallet here was once blamed for something else than its mistake."""
 
+from dataclasses import replace
+
+import pytest
 from wallet_by_hand import Account, Case, PlainWallet
 
+from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found
 from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
 
 
 class RepeatsOldBalancesWithoutRollbacks(PlainWallet):
@@ -21,3 +26,32 @@ def test_what_the_certifier_could_not_give_back_is_not_missing() -> None:
     reasons = found(certified(RepeatsOldBalancesWithoutRollbacks, only=["A01", "B01", "B04", "B13", "B15"]))
     assert "returned a balance of" in reasons["B01"]
     assert [each for each in reasons.values() if "too little" in each] == []
+
+
+class RefundsEachTime(AsksForFundsBeforeTheLock):
+    """Checks funds before the lock, and refunds a bet again at each repeat of its rollback."""
+
+    def _rollback(self, case: Case) -> str:
+        bet = case.bet
+        if bet is not None and bet.state == "ROLLED_BACK" and self._agrees(case.call, bet):
+            update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
+            self._database.execute(update, (bet.cents, bet.player_id))
+        return super()._rollback(case)
+
+
+class PaysJackpotsEachTime(AsksForFundsBeforeTheLock):
+    """Checks funds before the lock, and keeps no record of jackpots."""
+
+    def _claim(self, case: Case) -> str:
+        for table in ("postings", "calls"):
+            query = f"DELETE FROM {table} WHERE operation = 'deposit' AND tx_id = ?"
+            self._database.execute(query, (case.call.tx_id,))
+        return super()._claim(replace(case, known=None))
+
+
+@pytest.mark.parametrize(("kind", "cause"), [(RefundsEachTime, KnownCause.REFUNDED_TWICE), (PaysJackpotsEachTime, "")])
+def test_what_a_lone_repeat_moves_needs_no_race(kind: type[PlainWallet], cause: str) -> None:
+    """A wallet that is wrong in a race, too, is not said to do this for want of a transaction."""
+    report = certified(kind, only=["A10", "B02", "B16", "D01", "D02"])
+    assert found(report).keys() >= {"D01", "D02"}
+    assert report.verdict("D02").notes[0].cause == cause
