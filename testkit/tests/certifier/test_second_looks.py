@@ -1,9 +1,10 @@
 """What a second look at a finding may not say: each wallet here was once blamed for something else than its mistake."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from wallet_by_hand import Account, Case, PlainWallet
+from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found
@@ -55,3 +56,38 @@ def test_what_a_lone_repeat_moves_needs_no_race(kind: type[PlainWallet], cause: 
     report = certified(kind, only=["A10", "B02", "B16", "D01", "D02"])
     assert found(report).keys() >= {"D01", "D02"}
     assert report.verdict("D02").notes[0].cause == cause
+
+
+class GivesWagersBackBesideTheCalls(PlainWallet):
+    """Answers repeats word for word. An agent gives a wager back right after each fifth bet."""
+
+    _number = 0
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._answered: dict[tuple[str, str, str | None], Reply] = {}
+
+    def _carry_out(self, call: Call) -> Reply:
+        key = call.operation, self._content(call), call.tx_id
+        if call.operation == "player-balance":
+            return super()._carry_out(call)
+        if key in self._answered:
+            return self._answered[key]
+        reply = super()._carry_out(call)
+        if reply.outcome != SUCCESS:
+            return reply
+        self._answered[key] = reply
+        self._number += call.operation == "withdraw"
+        if call.operation == "withdraw" and self._number % 5 == 0:
+            update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
+            with self._lock:
+                self._database.execute(update, (call.cents, call.player_id))
+        return reply
+
+
+def test_an_answer_word_for_word_is_no_movement() -> None:
+    """A first answer has the balance before the money came back, and says nothing of what was stored."""
+    report = certified(GivesWagersBackBesideTheCalls, only=["A", "B"])
+    causes = {note.cause for verdict in report.failures for note in verdict.notes}
+    assert causes
+    assert causes.isdisjoint({KnownCause.NOT_COMMITTED, KnownCause.NOT_STORED})

@@ -207,10 +207,14 @@ class Balances(Replies):
         if is_its_own and shown_by.succeeded and last is self.moving:
             return None  # It is a repeat, which has moved its money again.
         left_cents = self.balance_of(player)
+        # A first answer, word for word, has not what another bet has taken since.
+        bet = self.bet(player, 1)
+        if self.send(self.request(bet.withdraw(), "a small withdraw, to tell a new answer from the first")).succeeded:
+            left_cents -= bet.wager_cents
         again = self.send(replace(heard.request, title="the same call again, to see whether it was stored"))
+        self.send(self.request(bet.rollback(), "the small withdraw's rollback"))
         # What was stored moves nothing when it comes again, and is answered by the balance of now or word for word.
-        is_verbatim = is_its_own and again.reply == heard.reply
-        if not again.succeeded or again.balance_cents != left_cents + moves or is_verbatim:
+        if not again.succeeded or again.balance_cents != left_cents + moves or again.reply == heard.reply:
             return None
         told = f"{heard.request.title}: returned SUCCESS and a balance of {units(heard.balance_cents or 0)}. "
         told += "A balance check" if shown_by is heard else f"The next answer, to {shown_by.request.title},"
