@@ -7,7 +7,7 @@ import pytest
 from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import found
+from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
 
@@ -91,3 +91,26 @@ def test_an_answer_word_for_word_is_no_movement() -> None:
     causes = {note.cause for verdict in report.failures for note in verdict.notes}
     assert causes
     assert causes.isdisjoint({KnownCause.NOT_COMMITTED, KnownCause.NOT_STORED})
+
+
+class ForgetsBetsThatAnotherNames(PlainWallet):
+    """Refunds and forgets an open bet when a deposit of another player names it."""
+
+    def _deposit(self, case: Case) -> str:
+        bet = case.bet
+        if bet is None or bet.state != "OPEN" or self._names_its_player(case.call, bet):
+            return super()._deposit(case)
+        update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
+        self._database.execute(update, (bet.cents, bet.player_id))
+        self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
+        for table in ("calls", "postings"):
+            query = f"DELETE FROM {table} WHERE operation = 'withdraw' AND tx_id = ?"
+            self._database.execute(query, (bet.tx_id,))
+        return "BET_NOT_FOUND"
+
+
+def test_what_a_refused_call_takes_back_was_stored() -> None:
+    """It takes back another bet, too, so that it is no matter of chance whether a withdraw is committed."""
+    verdict = only(certified(ForgetsBetsThatAnotherNames, only=["C10"]))
+    assert verdict.notes[0].cause == ""
+    assert "after a deposit to another player, player-1 has" in verdict.reason
