@@ -114,3 +114,26 @@ def test_what_a_refused_call_takes_back_was_stored() -> None:
     verdict = only(certified(ForgetsBetsThatAnotherNames, only=["C10"]))
     assert verdict.notes[0].cause == ""
     assert "after a deposit to another player, player-1 has" in verdict.reason
+
+
+class WantsLargeWagers(PlainWallet):
+    """Accepts no wager below 60.00, which players with 1000.00 cannot pay twenty times."""
+
+    code = "LIMIT_EXCEEDED"
+
+    def _refusal(self, case: Case) -> str | None:
+        return self.code if case.call.cents < 6_000 else super()._refusal(case)
+
+
+class WantsLargeWagersInItsWords(WantsLargeWagers):
+    """With a code of its own."""
+
+    code = "STAKE_TOO_LOW"
+
+
+@pytest.mark.parametrize("kind", [WantsLargeWagers, WantsLargeWagersInItsWords])
+def test_a_high_minimum_is_a_limit(kind: type[PlainWallet]) -> None:
+    """Nothing can be tried, and nothing is wrong."""
+    report = certified(kind, only=["A02", "B01", "D01", "D05", "G01", "H05"])
+    assert found(report) == {}
+    assert {each.id for each in report.skipped} == {"A02", "B01", "D01", "D05", "G01", "H05"}

@@ -278,14 +278,21 @@ class Stage(Diagnosis):
         if heard.code is None or heard.request.path != WITHDRAW:
             return None
         seen = self.observed
-        if seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
+        is_named = heard.code == Code.LIMIT_EXCEEDED
+        if not is_named and seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
             return None  # No wager was accepted, whatever its amount.
         own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
-        if heard.code == Code.LIMIT_EXCEEDED or (asked and (own or folded)) or (own and not self.observed.is_limited):
+        is_limit = own and (not seen.is_limited or self._bets_too_little)
+        if is_named or (asked and (own or folded)) or is_limit:
             return f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}"
         return None
+
+    @property
+    def _bets_too_little(self) -> bool:
+        """Whether the one wager that the wallet was seen to accept is more than a player can pay twenty times."""
+        return (self.observed.wager_cents or 0) > self.unit_cents
 
     def check_moved(self, heard: Carried, player: Player, moves: int) -> None:
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
@@ -303,9 +310,10 @@ class Stage(Diagnosis):
         Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says.
 
         Raises:
-            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day.
+            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day; or a minimum that no bet reaches.
         """
-        if heard.code == Code.LIMIT_EXCEEDED and (told := self._limited(heard, asked=True)) is not None:
+        may_limit = heard.code == Code.LIMIT_EXCEEDED or self._bets_too_little
+        if may_limit and (told := self._limited(heard, asked=True)) is not None:
             raise NotTried(told)
         if not heard.succeeded:
             if heard.status in TURNING_AWAY:
