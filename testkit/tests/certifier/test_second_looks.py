@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
+from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, only
@@ -137,3 +137,26 @@ def test_a_high_minimum_is_a_limit(kind: type[PlainWallet]) -> None:
     report = certified(kind, only=["A02", "B01", "D01", "D05", "G01", "H05"])
     assert found(report) == {}
     assert {each.id for each in report.skipped} == {"A02", "B01", "D01", "D05", "G01", "H05"}
+
+
+class ForgetsCancelledBets(PlainWallet):
+    """Debits a withdraw anew once its bet is cancelled. Its times are whole seconds."""
+
+    def _refund(self, case: Case, bet: Bet) -> None:
+        super()._refund(case, bet)
+        self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
+        for table in ("calls", "postings"):
+            self._database.execute(f"DELETE FROM {table} WHERE tx_id = ?", (bet.tx_id,))
+
+    def _time_of_movement(self, now: int, last_millis: int) -> int:
+        return max(now // 1_000 * 1_000, last_millis)
+
+    def _time_of_read(self, now: int, last_millis: int) -> int:
+        return self._time_of_movement(now, last_millis)
+
+
+def test_an_equal_answer_to_a_debit_is_no_repeat() -> None:
+    """The withdraw of a cancelled bet has its first answer, and takes its wager again."""
+    verdict = only(certified(ForgetsCancelledBets, only=["C15"]))
+    assert "returned SUCCESS instead of BET_ROLLED_BACK; the balance moved by -5.00" in verdict.reason
+    assert KnownCause.VERBATIM not in {note.cause for note in verdict.notes}

@@ -193,7 +193,9 @@ class Stage(Diagnosis):
         Its first answer, word for word, is right where the profile says so, and advice elsewhere (docs/decisions/0012).
         """
         heard = self.ask(withdraw, title)
-        if heard.succeeded and heard.reply == first.reply and time_of(heard):
+        is_verbatim = heard.succeeded and heard.reply == first.reply and time_of(heard)
+        # A wallet that debits the bet anew within the same moment may give the same answer, too.
+        if is_verbatim and (self.observed.hides_money or self._has_what_is_due(withdraw)):
             if self.profile.duplicate_reply != "verbatim":
                 told = f"returned its first answer, word for word; {Code.BET_ROLLED_BACK} is assumed"
                 self.note(told, Weight.ADVICE, KnownCause.VERBATIM, heard)
@@ -202,6 +204,10 @@ class Stage(Diagnosis):
             self.accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK)
         self.check_code(heard, Code.BET_ROLLED_BACK)
         self.check_balance(heard, self._player_of(withdraw))
+
+    def _has_what_is_due(self, call: WebhookCall) -> bool:
+        player = self._player_of(call)
+        return self.balance_of(player) == player.due_cents
 
     def answered(self, requests: Sequence[Request]) -> list[Carried]:
         """
