@@ -160,3 +160,17 @@ def test_an_equal_answer_to_a_debit_is_no_repeat() -> None:
     verdict = only(certified(ForgetsCancelledBets, only=["C15"]))
     assert "returned SUCCESS instead of BET_ROLLED_BACK; the balance moved by -5.00" in verdict.reason
     assert KnownCause.VERBATIM not in {note.cause for note in verdict.notes}
+
+
+class FindsInheritedNames(PlainWallet):
+    """Looks a bet up among those cancelled, as in an object of JavaScript, which has members of its own."""
+
+    def _withdraw(self, case: Case) -> str:
+        inherited = ("constructor", "__proto__", "toString", "hasOwnProperty")
+        return "BET_ROLLED_BACK" if case.call.bet_id in inherited else super()._withdraw(case)
+
+
+def test_a_name_that_no_run_has_placed_is_not_cancelled() -> None:
+    """A name before it was new to the wallet, and a run tries names in one order."""
+    verdict = only(certified(FindsInheritedNames, only=["F13"]))
+    assert "refused with BET_ROLLED_BACK, and no run has placed it" in verdict.reason
