@@ -174,3 +174,25 @@ def test_a_name_that_no_run_has_placed_is_not_cancelled() -> None:
     """A name before it was new to the wallet, and a run tries names in one order."""
     verdict = only(certified(FindsInheritedNames, only=["F13"]))
     assert "refused with BET_ROLLED_BACK, and no run has placed it" in verdict.reason
+
+
+class StopsItsClock(PlainWallet):
+    """Has the time of its start; movements are a millisecond apart."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._began_millis = self.clock_millis()
+
+    def _time_of_movement(self, now: int, last_millis: int) -> int:
+        return max(self._began_millis, last_millis + 1)
+
+    def _time_of_read(self, now: int, last_millis: int) -> int:
+        return max(self._began_millis, last_millis)
+
+
+@pytest.mark.parametrize(("kind", "advised"), [(StopsItsClock, True), (PlainWallet, False)])
+def test_a_clock_that_stands_still(kind: type[PlainWallet], advised: bool) -> None:
+    """Its times are right for a while, and in order."""
+    report = certified(kind, only=["H04"])
+    assert report.passed
+    assert ["it has the same timestamp" in each.reason for each in report.advice] == [True] * advised
