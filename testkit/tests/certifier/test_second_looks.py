@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet, Reply
 
+from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
@@ -200,3 +201,46 @@ def test_a_clock_that_stands_still(kind: type[PlainWallet], advised: bool) -> No
     report = certified(kind, only=["H04"])
     assert report.passed
     assert ["it has the same timestamp" in each.reason for each in report.advice] == [True] * advised
+
+
+class _TrustsGames(PlainWallet):
+    """Takes a withdraw's game for text."""
+
+    is_odd = False
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        self.is_odd = isinstance(document, dict) and not isinstance(document.get("game", ""), str)
+        return super()._read(operation, document, body)
+
+
+class DebitsOddGamesTwice(_TrustsGames):
+    """Fails after the debit where the game is no text, and debits again."""
+
+    def _debit(self, case: Case) -> None:
+        super()._debit(case)
+        if self.is_odd:
+            update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
+            self._database.execute(update, (case.call.cents, case.call.player_id))
+
+
+class FailsAtOddGames(_TrustsGames):
+    """Answers SYSTEM_ERROR where the game is no text."""
+
+    def _debit(self, case: Case) -> None:
+        if self.is_odd:
+            raise TypeError
+        super()._debit(case)
+
+
+@pytest.mark.parametrize(
+    ("kind", "weight", "told"),
+    [
+        pytest.param(DebitsOddGamesTwice, Weight.MONEY_LOST, "whose game is {}, player-1 has", id="debited twice"),
+        pytest.param(FailsAtOddGames, Weight.ADVICE, "whose game is {}: refused with SYSTEM_ERROR", id="refused"),
+    ],
+)
+def test_a_game_that_is_no_text(kind: type[PlainWallet], weight: Weight, told: str) -> None:
+    """It may be refused, or taken for any game."""
+    verdict = only(certified(kind, only=["F11"]))
+    assert (verdict.weight, verdict.outcome) == (weight, Outcome.FAILED)
+    assert told in verdict.reason
