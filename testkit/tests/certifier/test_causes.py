@@ -163,24 +163,29 @@ def test_causes(verdicts: list[Verdict], scenarios: dict[str, tuple[str, ...]], 
 
 
 @pytest.mark.parametrize(
-    ("code", "symptom", "ids"),
+    ("codes", "path", "symptom", "is_its"),
     [
-        pytest.param("INVALID_REQUEST", "/deposit INVALID_REQUEST", [("A03", "A10")], id="the same refusal"),
-        pytest.param("BET_NOT_FOUND", "/deposit INVALID_REQUEST", [("A03",), ("A10",)], id="another code"),
-        pytest.param("INVALID_REQUEST", "/deposit too much", [("A03",), ("A10",)], id="money that is off"),
-        pytest.param("INVALID_REQUEST", "", [("A03",), ("A10",)], id="no refusal is what is wrong"),
+        pytest.param("CLOSED CLOSED", "/deposit", "/deposit CLOSED", True, id="the same refusal"),
+        pytest.param("CLOSED DECLINED", "/deposit", "/deposit CLOSED", False, id="another code"),
+        pytest.param("CLOSED CLOSED", "/withdraw", "/deposit CLOSED", False, id="another path"),
+        pytest.param("CLOSED CLOSED", "/deposit", "/deposit too much", False, id="money that is off"),
+        pytest.param("CLOSED CLOSED", "/deposit", "", False, id="no refusal is what is wrong"),
+        pytest.param("SYSTEM_ERROR SYSTEM_ERROR", "/deposit", "/deposit SYSTEM_ERROR", False, id="any failure"),
+        pytest.param("INVALID_REQUEST INVALID_REQUEST", "/deposit", "/deposit INVALID_REQUEST", False, id="any body"),
     ],
 )
-def test_advice_on_a_refusal_belongs_to_the_failure_by_it(code: str, symptom: str, ids: list[tuple[str, ...]]) -> None:
-    """What is wrong with one refusal explains advice on others with its code, known mistakes among them."""
+def test_advice_on_a_refusal_belongs_to_the_failure_by_it(codes: str, path: str, symptom: str, is_its: bool) -> None:
+    """What is wrong with one refusal explains advice on others like it, known mistakes among them."""
 
-    def refused(verdict: Verdict, with_code: str) -> Verdict:
-        answer = b'{"type":"ERROR","code":"%s"}' % with_code.encode()
-        return replace(verdict, exchanges=(exchange(answer=answer),), notes=(replace(verdict.notes[0], exchange=0),))
+    def refused(verdict: Verdict, code: str, path: str = "/deposit") -> Verdict:
+        shown = replace(exchange(answer=b'{"type":"ERROR","code":"%s"}' % code.encode()), path=path)
+        return replace(verdict, exchanges=(shown,), notes=(replace(verdict.notes[0], exchange=0),))
 
-    failure = refused(failed("A03", LOST, symptom=symptom), "INVALID_REQUEST")
-    advised = refused(failed("A10", ADVICE, KnownCause.OTHER_CODES), code)
-    assert [cause.ids for cause in causes_of([failure, advised], {})] == ids
+    code, advised_code = codes.split()
+    failure = refused(failed("A03", LOST, symptom=symptom), code)
+    advised = refused(failed("A10", ADVICE, KnownCause.OTHER_CODES), advised_code, path)
+    found = [cause.ids for cause in causes_of([failure, advised], {})]
+    assert found == ([("A03", "A10")] if is_its else [("A03",), ("A10",)])
 
 
 def test_what_is_blind_first_stands_for_what_follows() -> None:

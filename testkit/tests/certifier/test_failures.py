@@ -120,15 +120,36 @@ class LetsNobodyBet(PlainWallet):
         return False
 
 
+class FindsNoBets(PlainWallet):
+    """Looks for the bet that a withdraw is to place."""
+
+    def _withdraw(self, case: Case) -> str:
+        return "BET_NOT_FOUND"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "code"), [(NamesForeignInstances, "INSTANCE_UNKNOWN"), (LetsNobodyBet, "PLAYER_BLOCKED")]
 )
 def test_a_wallet_that_accepts_no_bet_loses_no_money(kind: type[PlainWallet], code: str) -> None:
-    """Whatever the code is: one cause, and the headline says what to look at."""
+    """Whatever the code is, there is one cause."""
     report = certified(kind, instance_id="another" if kind is NamesForeignInstances else INSTANCE)
     assert [cause.title for cause in report.causes if cause.verdict.failed] == ["every withdraw is refused"]
     assert f"the wallet refused every bet with {code}" in Summary(report).headline
+
+
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [
+        pytest.param(NamesForeignInstances, "; look at --instance and --game first", id="a code that nobody knows"),
+        pytest.param(LetsNobodyBet, "; look at the two players first", id="a code of players"),
+        pytest.param(FindsNoBets, "", id="another code"),
+    ],
+)
+def test_the_headline_says_where_to_look_first(kind: type[PlainWallet], look: str) -> None:
+    """By the code that refuses each bet."""
+    report = certified(kind, only=["A02"], instance_id="another" if kind is NamesForeignInstances else INSTANCE)
+    assert Summary(report).headline.endswith(f"so 1 scenario could not be judged{look}.")
 
 
 def test_the_wallet_recovers_whatever_was_found() -> None:

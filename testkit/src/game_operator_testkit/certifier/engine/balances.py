@@ -206,11 +206,17 @@ class Balances(Replies):
         is_its_own = self.moved_if_carried_out(shown_by) == off_cents
         if is_its_own and shown_by.succeeded and last is self.moving:
             return None  # It is a repeat, which has moved its money again.
+        if shown_by.code and self._is_undone_by(player, heard, shown_by):
+            return None
         left_cents = self.balance_of(player)
+        # A first answer, word for word, has not what another bet has taken since.
+        bet = self.bet(player, 1)
+        if self.send(self.request(bet.withdraw(), "a small withdraw, to tell a new answer from the first")).succeeded:
+            left_cents -= bet.wager_cents
         again = self.send(replace(heard.request, title="the same call again, to see whether it was stored"))
+        self.send(self.request(bet.rollback(), "the small withdraw's rollback"))
         # What was stored moves nothing when it comes again, and is answered by the balance of now or word for word.
-        is_verbatim = is_its_own and again.reply == heard.reply
-        if not again.succeeded or again.balance_cents != left_cents + moves or is_verbatim:
+        if not again.succeeded or again.balance_cents != left_cents + moves or again.reply == heard.reply:
             return None
         told = f"{heard.request.title}: returned SUCCESS and a balance of {units(heard.balance_cents or 0)}. "
         told += "A balance check" if shown_by is heard else f"The next answer, to {shown_by.request.title},"
@@ -218,6 +224,28 @@ class Balances(Replies):
         others = [moved_by_another(self, player, heard, abs(moves)) for _ in range(_MORE_LIKE_IT)]
         cause = KnownCause.NOT_COMMITTED if moves in others else KnownCause.NOT_STORED
         return Found(told, weight=Weight.MONEY_LOST, cause=cause, place=heard.place)
+
+    def _is_undone_by(self, player: Player, heard: Carried, refused: Carried) -> bool:
+        """Return whether the call *refused* also takes back what a new bet has moved as that of *heard* did."""
+        bet_id = self.bet_id_of(heard)
+        bet = next((each for each in self.bets if each.bet_id == bet_id), None)
+        if bet is None or bet_id.encode() not in refused.request.body or self.kind_of(heard) != heard.request.path:
+            return False
+        fresh = self.bet(player, bet.wager_cents)
+        ids = bet_id.encode(), fresh.bet_id.encode()
+        before = [self.request(fresh.withdraw(), "a withdraw of a new bet")]
+        if heard.request.path != before[0].path:
+            before.append(replace(heard.request, title="the same of it", body=heard.request.body.replace(*ids)))
+        cents = [self.balance_of(player)]
+        for request in before:
+            if not self.send(request).succeeded:
+                return False
+            cents.append(self.balance_of(player))
+        again = replace(refused.request, title="the refused call of it", body=refused.request.body.replace(*ids))
+        is_refused = bool(self.send(again).code)
+        is_undone = cents[-1] != cents[-2] == self.balance_of(player)
+        self.send(self.request(fresh.rollback(), "its rollback"))
+        return is_refused and is_undone
 
     def _last_before(self, player: Player, shown_by: Carried) -> tuple[Carried, int] | None:
         """Return the last movement but *shown_by*, if it is *player*'s, and its answer had the balance of then."""

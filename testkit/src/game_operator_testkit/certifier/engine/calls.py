@@ -193,11 +193,12 @@ class Calls:
         """Return whether *body* was sent together with others."""
         return body in self._at_once
 
-    def kind_of(self, heard: Carried) -> str:
-        """Return what kind of call *heard* answers: its path, and whether it is a claim."""
-        call = self._calls.get(heard.request.body)
+    def kind_of(self, what: Carried | Request) -> str:
+        """Return what kind of call a request, or an answer, is of: its path, and whether it is a claim."""
+        request = what if isinstance(what, Request) else what.request
+        call = self._calls.get(request.body)
         is_claim = isinstance(call, DepositCall) and call.is_claim
-        return f"{heard.request.path}, a claim" if is_claim else heard.request.path
+        return f"{request.path}, a claim" if is_claim else request.path
 
     def moved_if_carried_out(self, heard: Carried) -> int:
         """Return by how many cents the call of *heard* moves its player's balance; 0 if a scenario wrote its body."""

@@ -221,8 +221,9 @@ class Run:
         except Limited as limit:
             if self.observed.is_limited:
                 raise
-            if not _is_wager_found(stage):
-                if WITHDRAW in self.observed.accepted:
+            if not _is_wager_found(stage, limit.heard.code):
+                # A limit that is named may be one of a minimum that is above all that was tried.
+                if WITHDRAW in self.observed.accepted or limit.heard.code == Code.LIMIT_EXCEEDED:
                     raise
                 told = f"refused with {limit.heard.code} instead of SUCCESS, as are lower and higher wagers"
                 raise Found(told, limit.heard, cause=KnownCause.NO_BET) from None
@@ -337,13 +338,15 @@ class Run:
         return replace(carried, problem=problem, place=place)
 
 
-def _is_wager_found(at: Stage) -> bool:
-    """Try wagers, and note the first one that is not refused by a limit; each is rolled back."""
+def _is_wager_found(at: Stage, code: str | None) -> bool:
+    """Try wagers, and note the first one that is not refused by a limit, as by *code*; each is rolled back."""
     usual_cents = at.unit_cents
     at.observed.is_limited = True
     due_cents = at.balance_of(at.player)
-    for part, of in _PARTS:
-        cents = usual_cents * part // of
+    wagers_cents = [usual_cents * part // of for part, of in _PARTS]
+    if code != Code.LIMIT_EXCEEDED:
+        wagers_cents.append(at.player.opening_cents * 9 // 10)  # Nobody knows whether it is a limit.
+    for cents in wagers_cents:
         if not 1 <= cents <= at.player.opening_cents:
             continue
         bet = at.bet(wager_cents=cents)

@@ -193,7 +193,9 @@ class Stage(Diagnosis):
         Its first answer, word for word, is right where the profile says so, and advice elsewhere (docs/decisions/0012).
         """
         heard = self.ask(withdraw, title)
-        if heard.succeeded and heard.reply == first.reply and time_of(heard):
+        is_verbatim = heard.succeeded and heard.reply == first.reply and time_of(heard)
+        # A wallet that debits the bet anew within the same moment may give the same answer, too.
+        if is_verbatim and (self.observed.hides_money or self._has_what_is_due(withdraw)):
             if self.profile.duplicate_reply != "verbatim":
                 told = f"returned its first answer, word for word; {Code.BET_ROLLED_BACK} is assumed"
                 self.note(told, Weight.ADVICE, KnownCause.VERBATIM, heard)
@@ -202,6 +204,10 @@ class Stage(Diagnosis):
             self.accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK)
         self.check_code(heard, Code.BET_ROLLED_BACK)
         self.check_balance(heard, self._player_of(withdraw))
+
+    def _has_what_is_due(self, call: WebhookCall) -> bool:
+        player = self._player_of(call)
+        return self.balance_of(player) == player.due_cents
 
     def answered(self, requests: Sequence[Request]) -> list[Carried]:
         """
@@ -278,14 +284,21 @@ class Stage(Diagnosis):
         if heard.code is None or heard.request.path != WITHDRAW:
             return None
         seen = self.observed
-        if seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
+        is_named = heard.code == Code.LIMIT_EXCEEDED
+        if not is_named and seen.is_limited and seen.wager_cents is None and WITHDRAW not in seen.accepted:
             return None  # No wager was accepted, whatever its amount.
         own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
-        if heard.code == Code.LIMIT_EXCEEDED or (asked and (own or folded)) or (own and not self.observed.is_limited):
+        is_limit = own and (not seen.is_limited or self._bets_too_little)
+        if is_named or (asked and (own or folded)) or is_limit:
             return f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}"
         return None
+
+    @property
+    def _bets_too_little(self) -> bool:
+        """Whether the one wager that the wallet was seen to accept is more than a player can pay twenty times."""
+        return (self.observed.wager_cents or 0) > self.unit_cents
 
     def check_moved(self, heard: Carried, player: Player, moves: int) -> None:
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
@@ -303,9 +316,10 @@ class Stage(Diagnosis):
         Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says.
 
         Raises:
-            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day.
+            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day; or a minimum that no bet reaches.
         """
-        if heard.code == Code.LIMIT_EXCEEDED and (told := self._limited(heard, asked=True)) is not None:
+        may_limit = heard.code == Code.LIMIT_EXCEEDED or self._bets_too_little
+        if may_limit and (told := self._limited(heard, asked=True)) is not None:
             raise NotTried(told)
         if not heard.succeeded:
             if heard.status in TURNING_AWAY:
@@ -408,10 +422,13 @@ class Stage(Diagnosis):
         bet = self.bet(another, 1)
         placed = self.send(self.request(bet.withdraw(), f"a small withdraw of {another.id}, to tell balances apart"))
         again = self.send(replace(heard.request, title="the same call again, to see whose balance it has"))
-        self.send(self.request(bet.rollback(), "its rollback"))
+        back = self.send(self.request(bet.rollback(), "its rollback"))
         if not was_playing:
             del self.playing[another.id]
-        if not placed.succeeded or again.balance_cents != another.due_cents - bet.wager_cents:
+        is_theirs = placed.succeeded and again.balance_cents == another.due_cents - bet.wager_cents
+        if placed.succeeded and not back.succeeded:
+            another.due_cents -= bet.wager_cents  # What the certifier itself has taken is not missing.
+        if not is_theirs:
             return ""
         return f"{another.id} has {units(another.due_cents)}, and the same call follows that balance"
 

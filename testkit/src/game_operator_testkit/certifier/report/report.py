@@ -4,7 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from game_operator.codes import WebhookErrorCode
 from game_operator_testkit.certifier.report.verdicts import (
+    Exchange,
     KnownCause,
     Mistake,
     Outcome,
@@ -22,6 +24,8 @@ _AT_ONCE: Final = "D"
 _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HUNG_UP)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.NO_BET, KnownCause.FIELD_NAMES, KnownCause.LATE)
+#: Codes by which calls are refused that have nothing else in common.
+_OF_MANY: Final = (WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_REQUEST)
 #: How long a title is that repeats a reason; and what a symptom says of money.
 _LONGEST_TITLE: Final = 100
 _MONEY: Final = ("too much", "too little")
@@ -256,14 +260,19 @@ def _symptom(verdict: Verdict) -> str:
 
 
 def _is_advised(verdict: Verdict, by: Verdict) -> bool:
-    """Return whether *verdict* is advice on refusals alone, with the code of a refusal that another failed *by*."""
-    exchange = by.decisive if by.failed else None
-    code = None if exchange is None or exchange.reply is None else exchange.reply.code
+    """Return whether *verdict* is advice on refusals alone, like that which another failed *by*: its path and code."""
+    refused = _refusal(by.decisive) if by.failed else None
     _, _, what = _symptom(by).partition(" ")
-    if not verdict.is_advice or code is None or not what or what in _MONEY:
+    if not verdict.is_advice or refused is None or not what or what in _MONEY:
         return False
     shown = [verdict.exchanges[note.exchange] for note in verdict.notes if note.exchange is not None]
-    return len(shown) == len(verdict.notes) and all(each.reply and each.reply.code == code for each in shown)
+    return len(shown) == len(verdict.notes) and all(_refusal(each) == refused for each in shown)
+
+
+def _refusal(exchange: Exchange | None) -> tuple[str, str] | None:
+    """Return the path and the code of a refusal; None if it is not one, or has a code that many mistakes share."""
+    code = None if exchange is None or exchange.reply is None else exchange.reply.code
+    return None if exchange is None or code is None or code in _OF_MANY else (exchange.path, code)
 
 
 def _brought_by(slug: str, shown_by: Verdict) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.text import money
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
@@ -24,6 +25,9 @@ from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 _IDS: Final = 12
 _STEPS: Final = 8
 _PERCENTS: Final = (50, 95, 99)
+_KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
+#: Refusals of a bet that say something of its player.
+_OF_PLAYERS: Final = frozenset({WebhookErrorCode.PLAYER_BLOCKED, WebhookErrorCode.LIMIT_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ class Summary:
         if cause.verdict.is_unjudged:
             moved = self.report.moving_calls > 0
             known = "This run cannot say whether the money is right" if moved else "No call that moves money was sent"
-            known = "No bet was accepted, so no money was tried" if self._refused_bets() else known
+            known = "No bet was accepted, so no money was tried" if self._code_of_bets() else known
             return f"{known}. {cause.means}"
         if cause.verdict.weight.is_money:
             return cause.means
@@ -193,13 +197,13 @@ class Summary:
             f"It rests on: {', '.join(verdict.rests_on)}{' (assumed)' if verdict.is_assumed else ''}",
         ]
 
-    def _refused_bets(self) -> str:
-        """Return that each bet was refused, and with what, if that is the first cause."""
+    def _code_of_bets(self) -> str:
+        """Return the code by which each bet was refused, if that is the first cause; "" if it is not."""
         first = self.causes[0].verdict
         is_first = bool(first.notes) and first.notes[0].cause in (KnownCause.UNREADABLE, KnownCause.NO_BET)
         if not is_first or first.decisive is None or first.decisive.reply is None:
             return ""
-        return f"the wallet refused every bet with {first.decisive.reply.code}"
+        return first.decisive.reply.code or ""
 
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes if not cause.verdict.is_unjudged}
@@ -211,12 +215,21 @@ class Summary:
             failed = _scenarios(len(self.report.failures))
             return f"the run's own time limit (deadline) was used up before {failed} could be judged"
         if unjudged := sum(each.is_unjudged for each in in_time):
-            if refused := self._refused_bets():
-                return f"{refused}, so {_scenarios(unjudged)} could not be judged; look at --instance and --game first"
+            if code := self._code_of_bets():
+                refused = f"the wallet refused every bet with {code}"
+                return f"{refused}, so {_scenarios(unjudged)} could not be judged{_first_look(code)}"
             moved = self.report.moving_calls > 0
             known = "nobody knows what became of the money" if moved else "no call that moves money was sent"
             return f"{_scenarios(unjudged)} could not be judged, and {known}"
         return "this wallet breaks the contract with the service"
+
+
+def _first_look(code: str) -> str:
+    """Return where to look first if each bet is refused with *code*; "" where the code itself says it."""
+    if code in _OF_PLAYERS:
+        return "; look at the two players first"
+    is_known = code in _KNOWN and code != WebhookErrorCode.INVALID_REQUEST
+    return "" if is_known else "; look at --instance and --game first"
 
 
 def _is_out_of_time(verdict: Verdict) -> bool:

@@ -64,6 +64,8 @@ _ODD_FIELDS: Final = (
     ("rollback", "round_id", '""'),
     ("rollback", "round_id", f'"{"r" * (LONGEST_ID + 1)}"'),
 )
+#: And of such that a wallet may look at before it takes a withdraw.
+_ODD_NAMES: Final = (("game", "{}"), ("game", "7"), ("instance_id", "7"))
 #: What may be absent (docs/decisions/0010). By its round a rollback differs from its withdraw.
 _NOT_NEEDED: Final = (("withdraw", "game"), ("deposit", "game"), ("rollback", "game"), ("deposit", "round_id"))
 _MANY_LEVELS: Final = 1_000
@@ -241,6 +243,14 @@ def _odd_fields(at: Stage) -> None:
         numbered = with_raw(at, bet.rollback(), "round_id", "7")
         if not tolerated(at, numbered, moves=bet.wager_cents, better="either").succeeded:
             at.accepts(bet.rollback(), "its rollback")
+    for canonical, raw in _ODD_NAMES[: at.observed.times(len(_ODD_NAMES), 1)]:
+        if at.writer.name(canonical, "withdraw"):
+            bet = at.bet()
+            named = with_raw(at, bet.withdraw(), canonical, raw)
+            if tolerated(at, named, moves=-bet.wager_cents, better="either").succeeded:
+                at.accepts(bet.rollback(), "its rollback")
+            # What goes wrong after the answer shows in the next call.
+            at.check_balances(at.player)
 
 
 def _absent_fields(at: Stage) -> None:

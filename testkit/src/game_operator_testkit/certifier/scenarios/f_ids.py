@@ -207,11 +207,16 @@ def _equal_numbers(number: int) -> Mapping[str, tuple[str, str]]:
 
 def f13(at: Stage) -> None:
     """A bet may be named like a member that every object has, or like no value at all."""
+    is_new = False
     for name in _NAMES[: at.observed.times(len(_NAMES), _FEWEST_NAMES)]:
         bet = at.bet(bet_id=name, wager_cents=1, tx_id=at.fresh("tx"))
         first = at.ask(bet.withdraw(), f"a withdraw of the bet {name!r}")
         if first.code == fold_code(Code.BET_ROLLED_BACK, at.profile):
-            continue  # An earlier run has placed it and rolled it back.
+            # An earlier run has placed it and rolled it back, and with it all names before.
+            if is_new:
+                raise Found(f"refused with {first.code}, and no run has placed it", first)
+            continue
+        is_new = True
         at.check_unlimited(first, asked=True)
         at.check_moved(first, at.player, -1)
         at.again(bet.withdraw(), first, f"the same withdraw of the bet {name!r} again")

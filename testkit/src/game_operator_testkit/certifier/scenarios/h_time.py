@@ -20,6 +20,8 @@ _AIM_MS, _LIMIT_MS = MARKS_MS
 _MOST_SKEW_MILLIS: Final = 5_000
 #: Local times differ from UTC by a multiple of a quarter of an hour.
 _ZONES_MILLIS: Final = 900_000
+#: After so long a timestamp is another one, and nearer to now.
+_STANDS_STILL_MILLIS: Final = 100
 _BROKEN_BETS: Final = 8
 #: Every so many calls are sent whole, and their answers read.
 _WHOLE: Final = 3
@@ -85,6 +87,12 @@ def h04(at: Stage) -> None:
             told += ", as if local time were taken for UTC"
             raise Found(told, heard[-1], weight=Weight.CONTRACT_BROKEN)
         at.advise(told, heard[-1])
+    at.pause(_STANDS_STILL_MILLIS / 1_000)
+    later = at.accepts(check, "a player-balance a moment later")
+    is_coarse = time_of(later) % 1_000 == 0
+    if time_of(later) == time_of(heard[-1]) < later.began_millis - _STANDS_STILL_MILLIS / 2 and not is_coarse:
+        told = f"{_STANDS_STILL_MILLIS} ms after another, it has the same timestamp, which is not that of now"
+        at.advise(told, later)
 
 
 def h05(at: Stage) -> None:
