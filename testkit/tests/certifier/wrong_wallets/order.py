@@ -37,7 +37,7 @@ class ForgetsEarlyRollbacks(PlainWallet):
         """The bet is not there, so there is nothing to do."""
 
 
-@wrong("refunds a bet that has been settled", must="C03", may="A11 A03 C09 D04 G04 B11")
+@wrong("refunds a bet that has been settled", must="C03", may="A11 A03 C09 D04 D06 G04 B11")
 class RefundsTheSettled(PlainWallet):
     def _rollback(self, case: Case) -> str:
         bet = case.bet
@@ -47,7 +47,7 @@ class RefundsTheSettled(PlainWallet):
         return SUCCESS
 
 
-@wrong("pays a bet that has been refunded", must="C04", may="C09 D04 G04")
+@wrong("pays a bet that has been refunded", must="C04", may="C09 D04 D06 G04")
 class PaysTheRefunded(PlainWallet):
     def _deposit(self, case: Case) -> str:
         bet = case.bet

@@ -90,7 +90,7 @@ class PaysEachTime(_MovesAgain):
 
 
 @wrong("gives the wager back each time that the rollback is sent", must="B02",
-       may="B05 C09 D01 D02 D08 G04 H05 H06")  # fmt: skip
+       may="B05 C09 D01 D02 D06 D08 G04 H05 H06")  # fmt: skip
 class RefundsEachTime(_MovesAgain):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)
