@@ -220,3 +220,9 @@ def test_a_repeat_that_fails_is_refused(before: Exchange, ids: list[tuple[str, .
     refused = replace(failed("B01", BROKEN, KnownCause.REPEAT_REFUSED), exchanges=(exchange(),))
     causes = causes_of([refused, crashed], {})
     assert [cause.ids for cause in causes] == ids
+
+
+def test_what_was_found_stands_before_the_time_that_was_used_up() -> None:
+    """A wallet may be slow because of what is wrong."""
+    late = [failed(f"C{number:02}", BROKEN, KnownCause.OUT_OF_TIME) for number in range(1, 9)]
+    assert [cause.ids[0] for cause in causes_of([*late, failed("D05", BROKEN)], {})] == ["D05", "C01"]

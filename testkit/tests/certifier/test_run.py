@@ -427,6 +427,14 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
     assert time.monotonic() - began < 5
 
 
+def test_balances_at_the_end_may_stay_unknown(wallet: PlainWallet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a wallet that answers no balance in the time that is left, the report says that it is not known."""
+    monkeypatch.setattr("game_operator_testkit.certifier.engine.run._GRACE_SECONDS", -1.0)
+    run = run_on(delivered_to(wallet), seconds=0)
+    time.sleep(0.001)
+    assert run.balances() == [None, None]
+
+
 def test_of_many_exchanges_the_first_and_the_last_are_kept(wallet: PlainWallet) -> None:
     """A note about one that is not kept has no exchange, and one that is kept has the right one."""
 

@@ -137,7 +137,7 @@ class Run:
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read; by small bets if player-balance is behind."""
         with self.outside() as at:
-            return [current_cents(at, player) for player in (at.player, at.other)]
+            return [_cents_if_told(at, player) for player in (at.player, at.other)]
 
     def put_back(self, before: Mapping[str, int]) -> None:
         """Bring both balances to what they were *before* the run, if the wallet lets us."""
@@ -336,6 +336,12 @@ class Run:
         if place >= _FIRST + _LAST:
             del self._kept[place - _LAST]
         return replace(carried, problem=problem, place=place)
+
+
+def _cents_if_told(at: Stage, player: Player) -> int | None:
+    with suppress(Found):  # The wallet takes longer than there is time.
+        return current_cents(at, player)
+    return None
 
 
 def _is_wager_found(at: Stage, code: str | None) -> bool:

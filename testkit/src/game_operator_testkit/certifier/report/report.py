@@ -316,11 +316,13 @@ def _seen(verdict: Verdict, causes: Collection[str]) -> str:
     return slug
 
 
-def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
+def _urgency(cause: Cause) -> tuple[bool, bool, int, bool, int, str]:
     """Return what to fix first: what hides all else, then what costs most, the plainest bet and what shows often."""
     is_plainest = cause.verdict.id == _PLAINEST
     hides = cause.verdict.is_unjudged and (is_plainest or len(cause.others) >= _MANY)
-    return not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id
+    # A wallet may be slow because of what else is wrong.
+    is_out_of_time = any(note.cause == KnownCause.OUT_OF_TIME for note in cause.verdict.notes[:1])
+    return is_out_of_time, not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id
 
 
 def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
