@@ -14,6 +14,7 @@ __all__ = [
     "CutsFractions",
     "CutsIds",
     "DropsWhatIsNoUtf8",
+    "FoldsNames",
     "KnowsNoEmoji",
     "MindsNoSign",
     "MissingAmountsAreZero",
@@ -154,6 +155,13 @@ class NeedsAReadableWager(PlainWallet):
         super()._check_shape(operation, document)
         if operation == "deposit" and isinstance(self._first(document, "action.wager"), dict):
             raise InvalidRequestError("no wager in cents")
+
+
+@wrong("takes the names of members in any case, as Go's encoding/json does", must="F11", first="in any case")
+class FoldsNames(PlainWallet):
+    def _parse(self, body: bytes) -> object:
+        document = super()._parse(body)
+        return {name.lower(): value for name, value in document.items()} if isinstance(document, dict) else document
 
 
 @wrong("refuses a deposit that has won and no action", must="F11")

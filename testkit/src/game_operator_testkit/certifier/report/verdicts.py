@@ -18,6 +18,7 @@ class KnownCause(StrEnum):
     AS_BADLY_SIGNED = "refused as badly signed among others"
     AS_KNOWN = "refused as known among others"
     AMONG = "refused among others"
+    ANY_CASE = "names of members in any case"
     AMOUNT = "a bet is refused because of its amount"
     AT_TIMES = "wrong now and then"
     BUSY = "refused beside other calls"

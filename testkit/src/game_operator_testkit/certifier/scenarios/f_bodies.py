@@ -225,6 +225,7 @@ def f11(at: Stage) -> None:
     if not at.observed.is_slow:
         _absent_fields(at)
         _without_action(at)
+        _name_in_another_case(at)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         _amounts_beside_others(at)
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
@@ -286,6 +287,18 @@ def _without_action(at: Stage) -> None:
     body = at.writer.body(_bare(bet)) | {marks[0]: bet.wager_cents}
     del body[holder]
     at.accepts(replace(request, body=encode_json(body)), moves=bet.wager_cents)
+
+
+def _name_in_another_case(at: Stage) -> None:
+    """Hold that a member whose name differs in its case alone is another one, if it is accepted at all."""
+    bet, name = at.bet(), at.writer.name("amount_cents", "withdraw").rpartition(".")[2]
+    odd = name.swapcase()
+    raw = f'{bet.wager_cents},"{odd}":{bet.wager_cents + 1}'
+    heard = at.ask(with_raw(at, bet.withdraw(), "amount_cents", raw, f"a withdraw with {name} and another {odd}"))
+    if heard.succeeded:
+        at.suspects = {-1: (KnownCause.ANY_CASE, f", which is {odd} in place of {name}")}
+        at.check_moved(heard, at.player, -bet.wager_cents)
+        at.suspects = {}
 
 
 def _amounts_beside_others(at: Stage) -> None:
