@@ -1,6 +1,7 @@
 """Wallets that are wrong in whom they believe: group E."""
 
 import json
+import re
 from collections.abc import Iterable
 from hashlib import sha256
 
@@ -25,6 +26,7 @@ __all__ = [
     "MindsNoInstance",
     "MindsTheCaseOfHeaders",
     "ReadsAnyBodyAnywhere",
+    "RefusesSomeSignatures",
     "RefusesTheUnauthenticForGood",
     "RemembersTheUnauthentic",
     "TrimsBeforeVerifying",
@@ -108,6 +110,13 @@ class FallsOverGarbage(PlainWallet):
 class MindsTheCaseOfHeaders(PlainWallet):
     def _signature(self, headers: Headers) -> str | None:
         return dict(headers).get(self.signature_header)
+
+
+@wrong("refuses the right signatures of some bets, as if a byte were lost", must="G04", first="its own bytes")
+class RefusesSomeSignatures(PlainWallet):
+    def _is_authentic(self, headers: Headers, body: bytes) -> bool:
+        # Which they are is chance in a real wallet: one in 256 begins with a zero byte.
+        return super()._is_authentic(headers, body) and not re.search(rb'-G04-bet-[0-9]*[02468]"', body)
 
 
 @wrong("accepts a retired key forever", must="E06")

@@ -21,6 +21,7 @@ _MOVING: Final = (WITHDRAW, DEPOSIT, ROLLBACK)
 #: What it means if one call is always refused so, and others like it are not.
 _IN_ITSELF: Final[Mapping[str, KnownCause]] = {
     Code.DUPLICATE_TRANSACTION: KnownCause.COLLIDES,
+    Code.INVALID_SIGNATURE: KnownCause.SOME_SIGNATURES,
     Code.SYSTEM_ERROR: KnownCause.STORED_FAILURE,
 }
 #: And if it is refused so beside other calls, and not alone.
@@ -74,7 +75,7 @@ class Diagnosis(Balances):
             is_covered = (heard.balance_cents or 0) >= -self.moved_if_carried_out(heard) > 0
             return KnownCause.NO_FUNDS if is_covered and WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
-            return self.cause_among_others(heard) or self._cause_in_body(heard)
+            return self.cause_among_others(heard) or self.cause_in_itself(heard) or self._cause_in_body(heard)
         if heard.code != Code.SYSTEM_ERROR:
             return KnownCause.NO_BET if heard.request.path == WITHDRAW not in self.observed.accepted else ""
         player = self._player_of(heard)

@@ -89,6 +89,7 @@ class KnownCause(StrEnum):
     ROUNDED_AMOUNTS = "amounts that are rounded"
     SAME_REPLY = "one reply to two calls"
     SECONDS = "seconds for milliseconds"
+    SOME_SIGNATURES = "some right signatures are refused"
     SETTLED_GONE = "unknown once it is settled"
     SURPLUS = "refused because of a member"
     HALF_DONE = "a failed call moved money"
