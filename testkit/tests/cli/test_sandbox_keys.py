@@ -192,8 +192,9 @@ def test_one_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
         half.unlink()
     with pytest.raises(ConfigurationError) as refused, key_directory(tmp_path):
         pass
-    told = f"The other half of {tmp_path / name} is missing: put it back, or remove this one."
-    assert str(refused.value) == told
+    kind, _, ending = name.partition(".")
+    missing = tmp_path / f"{kind}.{'pub.pem' if ending == 'pem' else 'pem'}"
+    assert str(refused.value) == f"{missing} is missing beside {tmp_path / name}: put it back, or remove {name}."
     assert name.partition(".")[0] not in {
         half.name.partition(".")[0] for half in tmp_path.iterdir() if half.name != name
     }

@@ -96,12 +96,14 @@ def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterato
 
 
 def _complete(private: Path) -> None:
-    """Make the pair of *private*, if there is none; of a pair no half may be missing."""
-    halves = [each for each in (private, public_path(private)) if each.exists()]
-    if not halves:
+    """Make the pair of *private* if both halves are missing; one half alone is an error."""
+    there, missing = private, public_path(private)
+    if not there.exists():
+        there, missing = missing, there
+    if not there.exists():
         write_pair(private, bits=2048)
-    elif len(halves) == 1:
-        raise ConfigurationError(f"The other half of {halves[0]} is missing: put it back, or remove this one.")
+    elif not missing.exists():
+        raise ConfigurationError(f"{missing} is missing beside {there}: put it back, or remove {there.name}.")
 
 
 @without_frames

@@ -125,7 +125,7 @@ class Request:
         manner: How it travels.
         at: Where it goes: ``wallet``; ``second`` for another process of the same wallet; ``elsewhere`` for the wallet,
             from an address that it must not answer.
-        fresh: Whether it has a connection of its own, so that any process behind the address may serve it.
+        fresh: Whether it travels over a new connection, so that any process behind the address may serve it.
     """
 
     title: str

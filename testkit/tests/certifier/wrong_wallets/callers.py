@@ -112,7 +112,7 @@ class MindsTheCaseOfHeaders(PlainWallet):
         return dict(headers).get(self.signature_header)
 
 
-@wrong("refuses the right signatures of some bets, as if a byte were lost", must="G04", first="its own bytes")
+@wrong("refuses the right signatures of some bets, as if a byte were lost", must="G04", first="the bytes in it")
 class RefusesSomeSignatures(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         # Which they are is chance in a real wallet: one in 256 begins with a zero byte.

@@ -347,7 +347,7 @@ def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
 
 
 def _with_the_time_of_another(heard: Sequence[Carried]) -> Carried | None:
-    """Return a withdraw whose timestamp is that of another one with another balance; None if there is none."""
+    """Return a withdraw whose timestamp is that of another one with another balance, or None."""
     moved = sorted((each for each in heard if each.request.path == WITHDRAW), key=time_of)
     alike = (
         later

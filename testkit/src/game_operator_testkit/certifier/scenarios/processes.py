@@ -43,7 +43,7 @@ def _wrong_in_round(at: Stage, number: int, *, apart: bool) -> Found | None:
     """
     Place a bet and end it in both ways, and return what is wrong with one of the answers, if anything is.
 
-    *apart* says that every other call goes to another process: over a connection of its own, which any may serve, and
+    *apart* says that every other call goes to another process: over a new connection, which any may serve, and
     to the second address if there is one. The kept connection always leads to the same one.
     """
     bet = at.bet()

@@ -53,7 +53,7 @@ class PlayerBalance:
 
     Attributes:
         player_id: Whose balance.
-        last_cents: The last balance reported; None if there is none.
+        last_cents: The last balance reported, or None.
         expected_cents: What it should be now; None while that is unknown.
         mistakes: The balances with another difference than the one before, until they are accepted: a wallet that
             once moved too much reports a wrong balance from then on, and only the first of them shows the mistake.
