@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, g
 
 import typer
 
-from game_operator.cli.output import answering, when
+from game_operator.cli.output import answering
+from game_operator.cli.render import when
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
+    from game_operator.webhooks import Authenticator
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -41,8 +43,10 @@ _NEEDED = {
 TEXTS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
-InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
-PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
+InstanceId = Annotated[str, typer.Option("--instance", help="The game instance's id.")]
+PlayerId = Annotated[str, typer.Option("--player")]
+Player = Annotated[str | None, typer.Option("--player")]
+Limit = Annotated[int, typer.Option(min=1, help="How many to list at most.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
@@ -61,7 +65,7 @@ def source_in(name: str | None) -> str | None:
     return name
 
 
-Source = Annotated[str, typer.Option(callback=source_in)]
+Source = Annotated[str, typer.Option(help="The service and environment, if the wallet names one.", callback=source_in)]
 OnlySource = Annotated[
     str | None, typer.Option(help="List only what belongs to this source; else all.", callback=source_in)
 ]
@@ -134,7 +138,6 @@ def _as_option(name: str, annotation: Any, default: object, texts: Mapping[str, 
         option, text = copy(declared), texts[name]
         about = text if isinstance(text, dict) else {"help": text}
         option.help, option.metavar = about["help"], about.get("metavar", option.metavar)
-        option.rich_help_panel = about.get("panel", texts.get("panel"))
         if default is False and option.default is ...:  # It has no other name, and Typer would add --no-NAME.
             option.param_decls = (f"--{name.replace('_', '-')}",)
         annotation = Annotated[kind, option]
@@ -158,12 +161,9 @@ def with_options(command: Callable[..., Any], name: str, texts: Mapping[str, Any
             parameters.append(_as_option(argument, group, parameter.default, own))
             continue
         groups[argument], hints = group, get_type_hints(group, include_extras=True)
-        of_classes = [texts.get(each.__name__, {}) for each in parameter.annotation.__mro__]
+        of_group = ChainMap(*(texts.get(each.__name__, {}) for each in parameter.annotation.__mro__))
         for option in fields(group):
             default = Parameter.empty if option.default is MISSING else option.default
-            # An option is shown in the panel of the class that has it.
-            first = next((place for place, texts_of in enumerate(of_classes) if option.name in texts_of), 0)
-            of_group = ChainMap(*of_classes[first:])
             parameters.append(_as_option(option.name, hints[option.name], default, of_group))
 
     @wraps(command)
@@ -329,3 +329,17 @@ def is_encrypted(private_key: str | Path) -> bool:
             return b"ENCRYPTED" in file.read(_LARGEST_KEY)
     except (OSError, ValueError):
         return False  # Loading the key will say what is wrong with the file.
+
+
+def signed_by(keys: list[Path]) -> "Authenticator":
+    """Return what takes the signatures of *keys*, the service's public keys; raise ConfigurationError for others."""
+    from game_operator.protocol.signing import MIN_KEY_BITS
+    from game_operator.webhooks import RsaSignature
+
+    try:
+        return RsaSignature(keys)
+    except SigningKeyError as wrong:
+        remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
+        if wrong.setting == "public_key":
+            remedy = f"{wrong.remedy} {remedy}"
+        raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None

@@ -4,16 +4,24 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
-from game_operator.cli.output import answer, check_writable, is_written, say, waiting
-from game_operator.cli.reports.case import show_case, show_check
-from game_operator.cli.serve_options import signed_by
+from game_operator.cli.files import check_writable, is_written
+from game_operator.cli.options import (
+    ProfileFile,
+    ServiceOptions,
+    Source,
+    check_extra,
+    read_file,
+    read_profile,
+    signed_by,
+)
+from game_operator.cli.output import say, waiting
+from game_operator.cli.render import answer
 from game_operator.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
@@ -22,6 +30,23 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_CASE_BYTES = 512 * 1024 * 1024
+#: The parts that people see; programs and pages have all of it.
+_VIEW: Final = {
+    "contents.ledger.bet": (
+        "state player_id account wager_cents won_cents opened_at_millis settled_at_millis settled_by game round_id"
+    ),
+    "contents.ledger.calls": "at_millis operation tx_id amount_cents code balance_cents",
+    "contents.ledger.postings": "at_millis operation tx_id account delta_cents",
+    "contents.anomalies": "id kind code operation tx_id seen last_at_millis resolved_at_millis",
+    "contents.findings": "id kind detail seen last_at_millis resolved_at_millis resolved_by resolution",
+    "contents.reconciliations": "run_id verdict at_millis service",
+    "contents.exchanges": "path verdict kept_body note",
+    "contents.comparison.differences": "field ours theirs text",
+    "contents.ledger": "notes",
+    "contents.provider.bet": "problem",
+    "contents.provider.round": "problem",
+    "": "digest",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +54,7 @@ class LoggedOptions:
     """Webhooks out of the operator's own logs, and the keys that verify them."""
 
     exchange: list[Path] | None = None
-    service_key: list[Path] | None = None
+    service_public_key: list[Path] | None = None
 
     def exchanges(self) -> "list[LoggedExchange]":
         """Return the webhooks in the files; raise ConfigurationError if one cannot be read."""
@@ -39,7 +64,7 @@ class LoggedOptions:
 
     def authenticator(self) -> "Authenticator | None":
         """Return what verifies them; None without a key."""
-        return signed_by(self.service_key) if self.service_key else None
+        return signed_by(self.service_public_key) if self.service_public_key else None
 
 
 def case(
@@ -68,7 +93,8 @@ def case(
     assert bet_id is not None
     from game_operator.backoffice.case import case_file
 
-    _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
+    read = [*(logged.exchange or ()), *(logged.service_public_key or ()), profile, service.private_key]
+    _check_page(html, place, read)
     exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
     with (
         place.opened() as ledger,
@@ -88,11 +114,12 @@ def case(
             )
         except ValueError as wrong:  # An id that no bet can have.
             raise typer.BadParameter(f"{wrong}.") from None
-    answer({"format": 1, "digest": made.digest, "contents": made.contents})
-    show_case(made)
+    is_complete = html is None or is_written(html, made.to_html(), "case file")
+    document = {"format": 1, "digest": made.digest, "contents": made.contents}
+    answer(document, *made.contents["summary"], view=_VIEW)
+    if not is_complete:
+        return ExitCode.UNWRITABLE
     if html is not None:
-        if not is_written(html, made.to_html(), "case file"):
-            return ExitCode.UNWRITABLE
         say(f"The case file is in {html}.")
     return ExitCode.FINE if made.is_known else ExitCode.SAID_NO
 
@@ -116,8 +143,12 @@ def _check(file: Path) -> int:
     from game_operator.backoffice.case import check_case_file
 
     checked = check_case_file(_content(file, _MOST_CASE_BYTES))
-    answer(checked._asdict() | {"is_unaltered": checked.is_unaltered})
-    show_check(checked)
+    sentence = (
+        "✓ The case file has the hash that it names. Compare it with the one that you kept elsewhere: a changed file "
+        "can hold a new hash."
+    )
+    document = checked._asdict() | {"is_unaltered": checked.is_unaltered}
+    answer(document, sentence if checked.is_unaltered else f"✗ {checked.problem}", view={"": "bet_id digest"})
     return ExitCode.FINE if checked.is_unaltered else ExitCode.SAID_NO
 
 

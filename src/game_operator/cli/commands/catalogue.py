@@ -3,29 +3,31 @@
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, DatabaseUrl, TablePrefix
 from game_operator.cli.errors import ExitCode, error_text, lost_output, on_signals
 from game_operator.cli.options import ServiceOptions
-from game_operator.cli.output import remark, say, waiting
-from game_operator.cli.reports.catalogue import show_changes, size_of
+from game_operator.cli.output import remark, waiting
+from game_operator.cli.render import answer, cell, label, show_records
 from game_operator.errors import ApiError, ConfigurationError, LedgerUnavailableError, TransportError
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Catalogue
+    from game_operator.backoffice.catalogue import CatalogueChange
     from game_operator.ledger import SqlLedger
 
 EVERY_SECONDS = 60.0
-_FIRST = "This is the first list: {}. From now on, changes are reported."
 #: After these a watch goes on: the next look may succeed.
 _PASSING = (ApiError, TransportError, LedgerUnavailableError)
+_VIEW: Final = {"": "games instances fetched_at_millis error"}
+_COLUMNS: Final = ("at_millis", "kind", "game_id", "instance_id", "change")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +90,6 @@ class ChangesOptions(BalancesOptions):
         else:
             yield self.store
 
-    def how_to_accept(self) -> str:
-        """Return the sentence that says how what is held is accepted."""
-        if self.store is None and not (self.database or os.environ.get(DATABASE)):
-            return "To be able to accept such a list, watch with --store FILE."
-        return "If that is right: `game-operator games --accept-held DIGEST`, with the same store."
-
 
 def report_changes(options: ChangesOptions, service: ServiceOptions) -> int:
     """Report once what has changed since the last good list, or apply the list that is held."""
@@ -104,42 +100,83 @@ def report_changes(options: ChangesOptions, service: ServiceOptions) -> int:
         else:
             with waiting("Asking for the games …"):
                 changes = catalogue.refresh()
-        show_changes(catalogue, changes, accept=options.how_to_accept())
-        if catalogue.held is not None:
-            return ExitCode.SAID_NO
-        if is_first:
-            say(_FIRST.format(size_of(catalogue.games)))
-        elif not changes:
-            say(f"Nothing has changed: {size_of(catalogue.games)}.")
-    return ExitCode.FINE
+        first = "This is the first list. From now on, changes are reported."
+        is_same = not changes and catalogue.held is None
+        _show(catalogue, changes, first if is_first else "Nothing has changed." if is_same else "")
+        return ExitCode.FINE if catalogue.held is None else ExitCode.SAID_NO
 
 
 def watch(options: ChangesOptions, service: ServiceOptions, seconds: float) -> int:
     """Report changes as they come, until Ctrl-C or SIGTERM."""
     try:
         with on_signals([signal.SIGTERM], signal.default_int_handler), options.catalogue(service) as catalogue:
-            return _watched(catalogue, seconds, options.how_to_accept())
+            return _watched(catalogue, seconds)
     except KeyboardInterrupt:
         remark("The watch has ended.")
         return ExitCode.FINE
 
 
-def _watched(catalogue: "Catalogue", seconds: float, accept: str) -> int:
-    shown = None  # Of the list that is held: it is reported once.
+def _watched(catalogue: "Catalogue", seconds: float) -> int:
+    reported = None  # Of the list that is held: it is reported once.
     for number, changes in enumerate(catalogue.watch(seconds)):
         failed = catalogue.error
         if failed is not None and not isinstance(failed, _PASSING):
             raise failed
         error = error_text(failed) if failed is not None else ""
         held = catalogue.held and catalogue.held.digest
-        if not number or changes or error or held != shown:
-            show_changes(catalogue, changes, error=error, accept=accept)
-            shown = held
-        if not number:
-            say(f"Watching {size_of(catalogue.games)}, every {seconds:g} s, until Ctrl-C.")
+        if not number or changes or error or held != reported:
+            sentence = "" if number else f"Watching, every {seconds:g} s, until Ctrl-C."
+            _show(catalogue, changes, sentence, **({"error": error} if error else {}))
+            reported = held
         if lost := lost_output():
             return lost
     return ExitCode.FINE
+
+
+def _show(catalogue: "Catalogue", changes: "list[CatalogueChange]", sentence: str, **more: str) -> None:
+    """Show *changes*, and what is held for a person to accept."""
+    held, held_changes = catalogue.held, [change.as_dict() for change in catalogue.held_changes]
+    document: dict[str, object] = {
+        "changes": [change.as_dict() for change in changes],
+        "games": len(catalogue.games),
+        "instances": sum(len(game.instances) for game in catalogue.games),
+        "fetched_at_millis": catalogue.fetched_at_millis,
+        "held": held
+        and {
+            "digest": held.digest,
+            "reason": held.reason,
+            "at_millis": held.at_millis,
+            "games": len(held.games),
+            "instances": len(held.instances),
+            "changes": held_changes,
+        },
+    }
+    sentences = [sentence] if sentence else []
+    if held is not None:
+        sentences.append(
+            f"Held for a person: {held.reason} Nothing of this list is applied. If it is right: `game-operator games "
+            f"--accept-held {held.digest}`, with the same store."
+        )
+    answer(document | more, *sentences, view=_VIEW)
+    _show_changes("Changes", [change.as_dict() for change in changes])
+    # First what would be gone, for that is why the list is held.
+    _show_changes("Would be", sorted(held_changes, key=lambda change: change["after"] is not None))
+
+
+def _show_changes(title: str, changes: Iterable[dict[str, Any]]) -> None:
+    rows = [each | {"change": what_changed(each["before"], each["after"])} for each in changes]
+    show_records(title, _COLUMNS, rows)
+
+
+def what_changed(before: Any, after: Any) -> str:  # Any: JSON.
+    """Return what has changed, in one line; of what comes or goes as a whole, its name."""
+    if before is None or after is None:
+        about = before or after
+        return str(about.get("name", "")) if isinstance(about, dict) else f"{cell('', before)} → {cell('', after)}"
+    if not isinstance(after, dict):
+        return f"{cell('', before)} → {cell('', after)}"
+    changed = (name for name in after if before.get(name) != after[name])
+    return ", ".join(f"{label(name)} {cell('', before.get(name))} → {cell('', after[name])}" for name in changed)
 
 
 @contextmanager

@@ -10,8 +10,10 @@ import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import Moment, OnlySource, check_extra, comma_separated
-from game_operator.cli.output import answer, counted, is_written, remark, say, show_rows, wants_json
+from game_operator.cli.output import remark, show_rows, wants_json
+from game_operator.cli.render import answer
 
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger, TotalsClose, TotalsReport
@@ -58,8 +60,11 @@ def totals(
         raise typer.BadParameter("The day of --to is before that of --from.")
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
+    if csv is not None and csv != _STDOUT:
+        check_writable("--csv", csv, ".csv", may_be_device=True)
     if html is not None:
         check_extra("--html", "cli", ["jinja2"])
+        check_writable("--html", html, ".html")
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
         if now is not None:
@@ -69,7 +74,6 @@ def totals(
         if source is not None and not report.rows and source not in ledger.sources():
             remark(f"The ledger has no source {source!r}. `game-operator ledger sources` lists them.", style="yellow")
     is_fine = _written(report, csv, html)
-    answer(_document(report, closed))
     if csv != _STDOUT:
         _show(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
@@ -100,28 +104,17 @@ def _written(report: "TotalsReport", csv: Path | None, html: Path | None) -> boo
     return is_fine
 
 
-def _document(report: "TotalsReport", closed: "TotalsClose | None") -> dict[str, object]:
+def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
+    from game_operator.backoffice.totals.table import headings, lines
+
     rows = [
         row._asdict() | {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}
         for row in report.rows
     ]
-    return report._asdict() | {"rows": rows, "closed": closed}
-
-
-def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
-    from game_operator.backoffice.totals.table import headings, lines
-
-    if closed is not None:
-        late = f", {closed.late} of them late" if closed.late else ""
-        say(f"Days before {closed.closed_before} are closed. Stored: {counted(closed.postings, 'posting')}{late}.")
-    names = headings(report)
-    if report.rows:
+    document = report._asdict() | {"rows": rows, "closed": closed}
+    nothing = [] if rows else ["Nothing moved in that time."]
+    answer(document, *nothing, view={"closed": "closed_before postings late", "": "complete_since"})
+    if rows:
+        names = headings(report)
         texts = len(report.by) + ("currency" not in report.by)
         show_rows("Totals in UTC days; in brackets the number of postings", names, lines(report), numbers=names[texts:])
-    else:
-        say("Nothing moved in that time.")
-    if report.complete_since:
-        say(
-            f"· Complete since {report.complete_since}: older postings were folded before totals were kept.",
-            style="dim",
-        )
