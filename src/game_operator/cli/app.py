@@ -125,8 +125,10 @@ class _LastingStream:
         except OSError as failed:
             self.lost = self.lost or failed
             # What is still buffered goes nowhere, without a complaint at exit.
-            with suppress(OSError), open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device
-                os.dup2(nowhere.fileno(), self._stream.fileno())
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
 
     # Any: these are the stream's own attributes, of whatever kind it is.
     def __getattr__(self, name: str) -> Any:
