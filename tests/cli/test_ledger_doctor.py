@@ -53,7 +53,7 @@ def test_findings_and_advice(run: Run, url: str) -> None:
     assert "✗ sources: 'live', 'test' is expected" in found.out
     assert "    why: The same call through another source is another call" in found.out
     assert "    to do: Add a further service or environment" in found.out
-    assert " checks: 2 findings.\n" in found.out
+    assert " checks: 2 findings, " in found.out
 
 
 def test_what_any_other_command_refuses(run: Run, url: str) -> None:
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_database(run: Run, tmp_path: Path) -> None:
     """One check is one."""
     (tmp_path / "w.db").write_bytes(b"x" * 8192)
     told = run("ledger", "doctor", "--database", f"sqlite:///{tmp_path / 'w.db'}")
-    assert (told.code, told.out.splitlines()[-1]) == (1, "1 check: 1 finding.")
+    assert (told.code, told.out.splitlines()[-1]) == (1, "1 check: 1 finding, 0 recommendations.")
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,8 @@ def cell(name: str, value: Record) -> str:
             return str(amount_from_cents(value))
         case Decimal():
             return format(value, "f")
+        case float():
+            return f"{value:g}"
         case Mapping():
             return ", ".join(_member_in_words(name, each, item) for each, item in value.items())
         case tuple() if _is_record(value):

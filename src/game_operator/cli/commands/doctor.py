@@ -95,6 +95,7 @@ def ledger_doctor(
             raise typer.BadParameter(f"{wrong}.") from None
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo)
-    say(f"{counted(len(report.checks), 'check')}: {counted(len(report.findings), 'finding')}.")
+    recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")
+    say(f"{counted(len(report.checks), 'check')}: {counted(len(report.findings), 'finding')}, {recommendations}.")
     answer({"schema": _SCHEMA, "ok": report.sound, "checks": [check._asdict() for check in report.checks]})
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO

@@ -24,7 +24,7 @@ from game_operator.cli.options import (
     check_between,
     source_in,
 )
-from game_operator.cli.output import counted, waiting
+from game_operator.cli.output import counted, say, waiting
 from game_operator.cli.render import answer, answer_list, show_kinds, when
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, ConfigurationError, one_line, shown
@@ -206,21 +206,15 @@ def verify(*, full: bool = False, place: LedgerOptions) -> int:
         report = ledger.verify(full=full)
     balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
     document = report._asdict() | {"sound": report.sound, "balances": balances, "house": house}
-    answer(document, _verdict(report.findings), view=_BOOKS)
-    _show_findings(report.findings)
+    answer(document, view=_BOOKS)
+    _show_verdict(report.findings)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
-def _verdict(findings: "tuple[Finding, ...]") -> str:
-    return (
-        f"✗ The books are not sound: {counted(len(findings), 'finding')}. docs/how-to/running.md says what to do."
-        if findings
-        else "✓ The books are sound."
-    )
-
-
-def _show_findings(findings: "tuple[Finding, ...]") -> None:
+def _show_verdict(findings: "tuple[Finding, ...]") -> None:
     show_kinds(findings, "bet_id", "tx_id", "account")
+    what = f"{counted(len(findings), 'finding')}. docs/how-to/running.md says what to do"
+    say(f"✗ The books are not sound: {what}." if findings else "✓ The books are sound.")
 
 
 @ledgers.command()
@@ -276,8 +270,8 @@ def maintain(
                 remedy="Make room, or pass another folder to --export.",
             ) from None
     names = "finished seconds read sealed read_again days_closed pruned partitions"
-    answer(report._asdict() | {"sound": report.sound}, _verdict(report.findings), view={"": names})
-    _show_findings(report.findings)
+    answer(report._asdict() | {"sound": report.sound}, view={"": names})
+    _show_verdict(report.findings)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
