@@ -3,12 +3,12 @@
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from types import FrameType
 from typing import Final
 
-from game_operator.cli.output import say, write_document
+from game_operator.cli.output import remark, say, write_document
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
@@ -164,3 +164,24 @@ def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameT
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@contextmanager
+def stopping_gently(leave: Callable[[], object], sentence: str) -> Iterator[list[int]]:
+    """
+    Let the first Ctrl-C or SIGTERM call *leave* and say *sentence*, and the second one raise KeyboardInterrupt.
+
+    Yield the signals that have come.
+    """
+    signals: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
+        leave()
+        if len(signals) > 1:
+            raise KeyboardInterrupt
+        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
+            remark(sentence)
+
+    with on_signals(STOP_SIGNALS, stop):
+        yield signals

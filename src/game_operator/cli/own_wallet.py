@@ -93,7 +93,6 @@ class SettlingOptions:
         given = {
             "--database": place.database is not None,
             "--table-prefix": place.table_prefix != PREFIX,
-            "--accounts-…": place.are_given,
             "--source": self.source != "",
             "--profile": self.profile is not None,
         }

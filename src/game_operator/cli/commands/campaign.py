@@ -3,18 +3,17 @@
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
+from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.options import Commands, ServiceOptions, Source
-from game_operator.cli.output import ShowProgress, progress, remark, say, waiting
+from game_operator.cli.output import ShowProgress, progress, remark, waiting
 from game_operator.cli.render import answer, show_kinds
 from game_operator.errors import CampaignRefusedError
 
@@ -25,6 +24,7 @@ campaigns: Commands = Commands(name="campaign", help="Grant free bets to many pl
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign: up to 40 letters, digits, '.', '_', '-'.")]
 _CAP = re.compile(r"(?:([A-Za-z]{1,10})=)?([0-9]{1,18})")
+_STOPPING: Final = "Stopping: the calls under way are finished first. Ctrl-C once more ends at once."
 _PLAN: Final = {"": "name grants exposure_cents players_checked digest remarks"}
 _STATUS: Final = {
     "": "name state why total exposure_cents rate_per_second at_work service touched_at_millis ended_at_millis",
@@ -177,21 +177,27 @@ def _granted(
 ) -> int:
     from game_operator.backoffice import Campaign
 
+    signals = list[int]()
     with place.opened() as ledger, service.client() as client:
         made = Campaign(client, ledger, name)
-        stopping = _Stopping(made)
         work = made.resume if again else made.run
-        with stopping.listening(), progress() as show:
-            found = work(
-                rate_per_second=how.rate,
-                confirm=how.confirm,
-                concurrency=how.concurrency,
-                progress=lambda counted: _show_progress(show, counted),
-            )
+        try:
+            with stopping_gently(made.interrupt, _STOPPING) as signals, progress() as show:
+                found = work(
+                    rate_per_second=how.rate,
+                    confirm=how.confirm,
+                    concurrency=how.concurrency,
+                    progress=lambda counted: _show_progress(show, counted),
+                )
+        except KeyboardInterrupt:
+            raise StoppedError(
+                128 + next(iter(signals), signal.SIGINT),
+                "Interrupted. Grants that were under way may have been made.",
+                advice=f"To ask for them again by the same reference ids: game-operator campaign run {name}",
+            ) from None
     _show_report(found)
-    if stopping.number:
-        say(f"To go on: game-operator campaign run {name}", error=True)
-        raise StoppedError(128 + stopping.number)
+    if signals:
+        raise StoppedError(128 + signals[0])
     return _exit_code(found)
 
 
@@ -235,37 +241,3 @@ def _exit_code(found: "CampaignReport") -> int:
 
     refused = found.count(GrantState.REFUSED)
     return ExitCode.SAID_NO if found.state == "paused" or refused or found.findings else ExitCode.FINE
-
-
-class _Stopping:
-    """
-    Takes Ctrl-C and SIGTERM: the first finishes what is under way, the second ends at once.
-
-    Attributes:
-        number: The signal that stopped the run, or 0.
-    """
-
-    def __init__(self, made: "Campaign") -> None:
-        self.number = 0
-        self._made = made
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Take both signals for as long as this lasts."""
-        try:
-            with on_signals(STOP_SIGNALS, self._on_signal):
-                yield
-        except KeyboardInterrupt:
-            raise StoppedError(
-                128 + (self.number or signal.SIGINT),
-                "Interrupted. Grants that were under way may have been made.",
-                advice=f"To ask for them again by the same reference ids: game-operator campaign run {self._made.name}",
-            ) from None
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if self.number:
-            raise KeyboardInterrupt
-        self.number = number
-        self._made.interrupt()
-        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
-            say("Stopping: the calls under way are finished first. Ctrl-C once more ends at once.", error=True)

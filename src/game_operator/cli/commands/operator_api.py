@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.commands.catalogue import EVERY_SECONDS, ChangesOptions, report_changes, watch
+from game_operator.cli.commands.catalogue import ChangesOptions, report_changes
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
 from game_operator.cli.output import say, waiting
@@ -23,7 +23,6 @@ _NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
 
 def games(
     *,
-    seconds: Annotated[float | None, typer.Argument(metavar="SECONDS", min=1)] = None,
     genre: str | None = None,
     status: str | None = None,
     currency: str | None = None,
@@ -34,13 +33,10 @@ def games(
     """
     List your games with their instances and betting limits.
 
-    With --changes, report what has changed since the last good list, which a store keeps. With --watch, report changes
-    as they come, until Ctrl-C; --json then writes one document for each look that found something. A list in which
-    more than 30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
+    With --changes, report what has changed since the last good list, which a store keeps. A list in which more than
+    30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
     """
-    beyond.check(has_filters=active or any((genre, status, currency)), seconds=seconds)
-    if beyond.watch:
-        return watch(beyond, service, EVERY_SECONDS if seconds is None else seconds)
+    beyond.check(has_filters=active or any((genre, status, currency)))
     if beyond.are_asked_for:
         return report_changes(beyond, service)
     with service.client() as client, waiting("Asking for the games …"):

@@ -10,13 +10,12 @@ from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
+from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, check_extra, span_in
 from game_operator.cli.output import progress, remark, say
@@ -180,17 +179,12 @@ def _run(
     reconciler: "Reconciler", seconds: float | None, arguments: dict[str, Any], concurrency: int
 ) -> "ReconcileReport":
     """Run until the end, until the time is over, or until a signal; then the run is kept."""
-    signals: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-        reconciler.leave()
-        if len(signals) > 1:
-            raise KeyboardInterrupt
-        remark("It stops after the calls under way.")
-
+    signals = list[int]()
     try:
-        with on_signals(STOP_SIGNALS, stop), _shown_progress(reconciler):
+        with (
+            stopping_gently(reconciler.leave, "It stops after the calls under way.") as signals,
+            _shown_progress(reconciler),
+        ):
             if seconds is not None:
                 report = reconciler.run_some(seconds)
             else:
@@ -204,7 +198,7 @@ def _run(
     kept = reconciler.status()
     advice = "" if kept is None else _how_to_go_on(kept)
     name = "" if kept is None else f" Run {kept.id} is kept, and every repair so far is complete."
-    code = 128 + signals[0] if signals and signals[0] != signal.SIGINT else ExitCode.INTERRUPTED
+    code = 128 + next(iter(signals), signal.SIGINT)
     raise StoppedError(code, f"Interrupted.{name}", advice=advice, run=kept and kept.id)
 
 
@@ -356,8 +350,8 @@ def resolve(
             done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claim or ())
     elif counting_claim:
         raise typer.BadParameter("--counting-claim says nothing without --pay. Leave it out.")
-    elif settling.wallet is not None or place.are_given:
-        raise typer.BadParameter("--wallet and --accounts-… say nothing without --pay. Leave them out.")
+    elif settling.wallet is not None:
+        raise typer.BadParameter("--wallet says nothing without --pay. Leave it out.")
     else:
         with _ledger(place, settling.source) as ledger:
             done = by_hand.resolve(ledger, finding_id, source=settling.source, actor=actor, reason=reason)

@@ -173,7 +173,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     out, err = process.communicate(timeout=40)
     assert process.returncode == 128 + number
     assert "Stopping: the calls under way are finished first." in err
-    assert f"To go on: game-operator campaign run {name}" in err
+    assert f"To make the grants: game-operator campaign run {name}" in out
     granted = _granted(sandbox, name)
     assert 15 <= len(granted) < 100
     assert f"│ granted │ {len(granted):>6} │" in out

@@ -1,10 +1,6 @@
 """`game-operator games --changes`, `--watch` and `--accept-held` (spec §2.5 to §2.7, §4.2)."""
 
-import json
-import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +10,7 @@ from game_operator.backoffice.catalogue.changes import changes_between
 from game_operator.cli.commands.catalogue import what_changed
 from game_operator.ledger import SqlLedger
 from tests.support.catalogues import games_of, named
-from tests.support.command_line import CannedService, Reply, Run, rows, said, started, stopped
+from tests.support.command_line import CannedService, Reply, Run, rows, said
 from tests.support.wire import JsonObject, bet_config, game, game_instance, hole, wire
 
 pytestmark = pytest.mark.outside
@@ -146,14 +142,12 @@ def test_a_damaged_store_is_usage(asked: Games, tmp_path: Path) -> None:
     [
         pytest.param(("--changes",), "Pass --store FILE", id="no store"),
         pytest.param(("--accept-held", "x"), "Pass --store FILE", id="nothing to accept from"),
-        pytest.param(("--changes", "--watch"), "exclude each other", id="two of them"),
+        pytest.param(("--changes", "--accept-held", "x"), "exclude each other", id="both"),
         pytest.param(("--changes", "--genre", "Crash"), "Leave out --genre", id="a filter"),
-        pytest.param(("--watch", "--active"), "Leave out --genre", id="another filter"),
-        pytest.param(("--store", "x.json"), "need --changes, --watch or --accept-held", id="a store alone"),
-        pytest.param(("--database", "sqlite:///x"), "need --changes, --watch or --accept-held", id="a database alone"),
+        pytest.param(("--changes", "--active"), "Leave out --genre", id="another filter"),
+        pytest.param(("--store", "x.json"), "need --changes or --accept-held", id="a store alone"),
+        pytest.param(("--database", "sqlite:///x"), "need --changes or --accept-held", id="a database alone"),
         pytest.param(("--changes", "--store", "x", "--database", "y"), "exclude each other", id="two stores"),
-        pytest.param(("30",), "SECONDS needs --watch", id="seconds alone"),
-        pytest.param(("--watch", "0.5"), "SECONDS': Input should be greater than or equal to 1", id="too often"),
         pytest.param(("--changes", "--store", "/no/such/x.json"), "no folder '/no/such'", id="no folder"),
         pytest.param(("--changes", "--database", "sqlite:////no/x.db"), "no folder '/no'", id="no folder for it"),
     ],
@@ -173,65 +167,6 @@ def test_the_ledger_is_found_by_the_environment(asked: Games, tmp_path: Path, mo
     assert asked("--changes").out.startswith("This is the first list")
     assert asked("--changes").out.startswith("Nothing has changed")
     assert asked().out.startswith("10 of 10 games, 10 instances\n")
-
-
-@contextmanager
-def watching(service: CannedService, settings: dict[str, str], *options: str) -> Iterator[Any]:
-    """Start a watch in a separate process."""
-    environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
-    with started("games", "--watch", "1", *options, **environ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-@pytest.mark.drawn(1)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], tmp_path: Path, number: int) -> None:
-    """Each change as it comes, a failure without an end, a held list once; and it stops without a word of trouble."""
-    more = reply([*TEN, named("new", "n1")])
-    lists = [reply(TEN), Reply(status=500, body=b"{}"), more, reply([]), reply([]), more]
-    answers = [lists[0], *[lists[1]] * 3, *lists[2:]]  # A client repeats a call that the service answers with 500.
-    with (
-        CannedService(answers) as service,
-        watching(service, settings, "--store", str(tmp_path / "games.json"), "--deadline", "60") as process,
-    ):
-        lines = [process.stdout.readline()]
-        while "Would be" not in lines[-1]:
-            lines.append(process.stdout.readline())
-        would_be = [process.stdout.readline() for _ in range(15)]
-        ended = stopped(process, number)
-    text = "".join(lines)
-    assert lines[0] == "Watching, every 1 s, until Ctrl-C.\n"
-    assert [row[1:] for row in rows(text)] == [["game_added", "new", "New"]]
-    assert text.count("error             The service answered HTTP 500") == 1
-    assert text.count("Held for a person: It lists no instance at all.") == 1
-    assert [row[1] for row in rows("".join(would_be))] == ["game_gone"] * 11
-    assert (ended.code, "Held" in ended.out, ended.err) == (0, False, "The watch has ended.\n")
-
-
-def test_a_watch_for_programs_writes_a_document_for_each_look_that_found_something(settings: dict[str, str]) -> None:
-    """A line each; the first one always; and nothing on stderr. It needs no store."""
-    answers = [reply(TEN), reply(TEN), reply(TEN[:9])]
-    with CannedService(answers) as service, watching(service, settings, "--json") as process:
-        documents = [json.loads(process.stdout.readline()) for _ in range(2)]
-        ended = stopped(process, signal.SIGINT)
-    assert [[each["kind"] for each in document["changes"]] for document in documents] == [[], ["game_gone"]]
-    assert [document["games"] for document in documents] == [10, 9]
-    assert (ended.code, ended.out, ended.err) == (0, "", "")
-
-
-def test_ctrl_c_ends_a_watch_that_waits_for_an_answer(settings: dict[str, str]) -> None:
-    """At once, and not at the deadline."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        environ = settings | {"GAME_OPERATOR_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}
-        with started("games", "--watch", "--deadline", "600", **environ) as process:
-            connection, _ = silent.accept()
-            with connection:
-                assert connection.recv(1)
-                ended = stopped(process, signal.SIGINT)
-    assert (ended.code, ended.out, ended.err) == (0, "", "The watch has ended.\n")
 
 
 @pytest.mark.parametrize(

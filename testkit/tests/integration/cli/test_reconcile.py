@@ -361,8 +361,7 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
         pytest.param(("0", *BY), 2, "ID", id="not a number of a finding"),
         pytest.param(("1", "--actor", "ann"), 2, "--reason", id="no reason"),
         pytest.param(("1", *BY, "--counting-claim", "c"), 2, "says nothing without --pay", id="a claim"),
-        pytest.param(("1", *BY, "--accounts-table", "players"), 2, "say nothing without --pay", id="a table"),
-        pytest.param(("1", *BY, "--wallet", "a:b"), 2, "say nothing without --pay", id="a wallet"),
+        pytest.param(("1", *BY, "--wallet", "a:b"), 2, "says nothing without --pay", id="a wallet"),
     ],
 )
 def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: int, problem: str) -> None:
