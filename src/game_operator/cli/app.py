@@ -190,15 +190,4 @@ def whole(typed: str | None = None) -> Any:
 # Typer reads every signature anew each time.
 @cache
 def _made(*of_testkit: tuple[str, testkit.Command]) -> Any:
-    command: Any = get_command(commands(of_testkit))
-    _hide_types_of_flags(command)
-    return command
-
-
-def _hide_types_of_flags(command: Any) -> None:
-    """Let the help show ``--json``, which takes no value, and not ``--json <bool>``."""
-    for parameter in command.get_params(command.context_class(command)):
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    for part in getattr(command, "commands", {}).values():
-        _hide_types_of_flags(part)
+    return get_command(commands(of_testkit))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,11 +42,6 @@ class BalancesOptions:
     accounts_balance: Annotated[str | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_BALANCE")] = None
     accounts_unit: Annotated[str | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_UNIT")] = None
     accounts_shared: Annotated[bool, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_SHARED")] = False
-
-    def of_ledger(self, database: str, table_prefix: str) -> "LedgerOptions":
-        """Return the options of the ledger at *database* with these."""
-        given = {option.name: getattr(self, option.name) for option in fields(BalancesOptions)}
-        return LedgerOptions(database=database, table_prefix=table_prefix, **given)
 
     @property
     def columns(self) -> tuple[str, ...]:

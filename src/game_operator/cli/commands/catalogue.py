@@ -1,7 +1,6 @@
 """What `game-operator games` does beyond one list: report changes, watch, and accept a list that is held."""
 
 import logging
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, DatabaseUrl, TablePrefix
+from game_operator.cli.database import DATABASE, LedgerOptions, address_of
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ServiceOptions
 from game_operator.cli.output import waiting
 from game_operator.cli.render import answer, cell, label, show_records
-from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Catalogue
@@ -26,21 +24,19 @@ _COLUMNS: Final = ("at_millis", "kind", "game_id", "instance_id", "change")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangesOptions(BalancesOptions):
-    """What is asked beyond one list of games, and where the last good list is kept."""
+class ChangesOptions:
+    """What is asked beyond one list of games, and where the last good list is kept, if not in a ledger."""
 
     changes: bool = False
     accept_held: Annotated[str | None, typer.Option(metavar="DIGEST")] = None
     store: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    database: DatabaseUrl = None
-    table_prefix: TablePrefix = PREFIX
 
     @property
     def are_asked_for(self) -> bool:
         """Whether more than one list of games is wanted."""
         return self.changes or self.accept_held is not None
 
-    def check(self, *, has_filters: bool) -> None:
+    def check(self, place: LedgerOptions, *, has_filters: bool) -> None:
         """Raise BadParameter if the options do not go together."""
         if self.changes and self.accept_held is not None:
             raise typer.BadParameter("--changes and --accept-held exclude each other. Pass one of them.")
@@ -48,34 +44,31 @@ class ChangesOptions(BalancesOptions):
             raise typer.BadParameter(
                 "Changes are those of all games. Leave out --genre, --status, --currency and --active."
             )
-        if not self.are_asked_for and (self.store is not None or self.database is not None):
+        if not self.are_asked_for and (self.store is not None or place.database is not None):
             raise typer.BadParameter("--store and --database need --changes or --accept-held. Pass one of these.")
-        if self.store is not None and self.database is not None:
+        if self.store is not None and place.database is not None:
             raise typer.BadParameter("--store and --database exclude each other. Pass one of them.")
 
     @contextmanager
-    def kept_in(self) -> "Iterator[Path | SqlLedger]":
+    def kept_in(self, place: LedgerOptions) -> "Iterator[Path | SqlLedger]":
         """Yield where the last good list is kept; raise ConfigurationError if that is nowhere."""
-        address = self.database or os.environ.get(DATABASE)
         if self.store is not None:
             yield self.store
-        elif address:
-            with self.of_ledger(address, self.table_prefix).opened() as ledger:
-                yield ledger
-        else:
-            raise ConfigurationError(
-                "There is no last good list to compare with. Pass --store FILE; or the ledger's database, as "
-                f"--database URL or in {DATABASE}."
-            )
+            return
+        address_of(
+            place.database, f"There is no last good list. Pass --store FILE, or --database URL; or set {DATABASE}."
+        )
+        with place.opened() as ledger:
+            yield ledger
 
 
-def report_changes(options: ChangesOptions, service: ServiceOptions) -> int:
+def report_changes(options: ChangesOptions, place: LedgerOptions, service: ServiceOptions) -> int:
     """Report once what has changed since the last good list, or apply the list that is held."""
     from game_operator.backoffice import Catalogue
 
     # What it warns of is in the report.
     logging.getLogger("game_operator.backoffice").addHandler(logging.NullHandler())
-    with service.client() as client, options.kept_in() as store:
+    with service.client() as client, options.kept_in(place) as store:
         catalogue = Catalogue(client, store)
         is_first = catalogue.fetched_at_millis is None
         if options.accept_held is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from game_operator.cli.commands.catalogue import ChangesOptions, report_changes
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
 from game_operator.cli.output import say, waiting
@@ -28,6 +29,7 @@ def games(
     currency: str | None = None,
     active: bool = False,
     beyond: ChangesOptions,
+    place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
     """
@@ -36,9 +38,9 @@ def games(
     With --changes, report what has changed since the last good list, which a store keeps. A list in which more than
     30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
     """
-    beyond.check(has_filters=active or any((genre, status, currency)))
+    beyond.check(place, has_filters=active or any((genre, status, currency)))
     if beyond.are_asked_for:
-        return report_changes(beyond, service)
+        return report_changes(beyond, place, service)
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
     kept = list(_filtered(found, genre, status, currency, active=active))
