@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
-from game_operator.cli.files import check_writable, is_written
-from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, check_extra, span_in
+from game_operator.cli.files import ReportFiles
+from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, span_in
 from game_operator.cli.output import progress, remark, say
 from game_operator.cli.own_wallet import SettlingOptions, check_source
 from game_operator.cli.render import answer, answer_list, show_kinds
@@ -48,6 +47,7 @@ _REPORT: Final = {
 _FINDINGS: Final = (
     "id kind bet_id player_id at_stake_cents owed_cents seen first_at_millis detail paid_cents resolved_by resolution"
 )
+_STOPPING: Final = "It stops after the calls under way."
 _HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 
 
@@ -112,31 +112,6 @@ class LooksOptions:
         return {"rate_per_second": self.rate, "sample": self.sample}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PagesOptions:
-    """Files to which the report is written."""
-
-    html: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    csv: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-
-    def check(self) -> None:
-        """Raise ConfigurationError if a file cannot be written, before the run and not after it."""
-        if self.html is not None:
-            check_extra("--html", "cli", ["jinja2"])
-            check_writable("--html", self.html, ".html")
-        if self.csv is not None:
-            check_writable("--csv", self.csv, ".csv", may_be_device=True)
-
-    def are_written(self, report: "ReconcileReport") -> bool:
-        """Write the files that are wanted; return whether all could be written."""
-        written = True
-        if self.html is not None:
-            written = is_written(self.html, report.to_html(), "report")
-        if self.csv is not None:
-            written = is_written(self.csv, report.to_csv(), "report") and written
-        return written
-
-
 @reconciliations.command()
 def run(
     *,
@@ -144,7 +119,7 @@ def run(
     repair: RepairOptions,
     patience: PatienceOptions,
     looks: LooksOptions,
-    pages: PagesOptions,
+    pages: ReportFiles,
     settling: SettlingOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -166,12 +141,7 @@ def run(
         try:
             report = _run(reconciler, seconds, arguments, looks.concurrency)
         except RunError as refused:
-            raise StoppedError(
-                ExitCode.SAID_NO,
-                refused.what,
-                advice=_HOW_TO_GO_ON,
-                name="RunError",
-            ) from None
+            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=_HOW_TO_GO_ON, name="RunError") from None
         return _reported(report, pages)
 
 
@@ -181,10 +151,7 @@ def _run(
     """Run until the end, until the time is over, or until a signal; then the run is kept."""
     signals = list[int]()
     try:
-        with (
-            stopping_gently(reconciler.leave, "It stops after the calls under way.") as signals,
-            _shown_progress(reconciler),
-        ):
+        with stopping_gently(reconciler.leave, _STOPPING) as signals, _shown_progress(reconciler):
             if seconds is not None:
                 report = reconciler.run_some(seconds)
             else:
@@ -223,9 +190,9 @@ def _shown_progress(reconciler: "Reconciler") -> Iterator[None]:
             thread.join()
 
 
-def _reported(report: "ReconcileReport", pages: PagesOptions) -> int:
+def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
     """Write the files that are wanted, show the report, and return the exit code."""
-    written = pages.are_written(report)
+    written = pages.are_written(report.to_html, report.to_csv)
     show_report(report)
     if report.run.state == "paused":
         return ExitCode.UNREACHABLE
@@ -392,7 +359,7 @@ def refund(
 def report(
     *,
     run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None,
-    pages: PagesOptions,
+    pages: ReportFiles,
     source: Source = "",
     place: LedgerOptions,
 ) -> int:

@@ -10,8 +10,8 @@ import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import check_writable, is_written
-from game_operator.cli.options import Moment, OnlySource, check_extra, comma_separated
+from game_operator.cli.files import ReportFiles
+from game_operator.cli.options import Moment, OnlySource, comma_separated
 from game_operator.cli.output import remark, show_rows, wants_json
 from game_operator.cli.render import answer
 
@@ -41,8 +41,7 @@ def totals(
     source: OnlySource = None,
     close: bool = False,
     now: Moment = None,
-    csv: Path | None = None,
-    html: Path | None = None,
+    files: ReportFiles,
     place: LedgerOptions,
 ) -> int:
     """
@@ -50,9 +49,11 @@ def totals(
 
     With --close it first stores the totals of finished days for good. Run that once a day.
     """
+    from game_operator.backoffice.totals import totals_csv, totals_html
     from game_operator.ledger.books.totals import DIMENSIONS
 
-    if csv == _STDOUT and wants_json():
+    is_printed = files.csv == _STDOUT
+    if is_printed and wants_json():
         raise typer.BadParameter("--json and --csv - would both write to standard output. Pass a file to --csv.")
     if now is not None and not close:
         raise typer.BadParameter("--now says what time it is for --close.")
@@ -60,11 +61,9 @@ def totals(
         raise typer.BadParameter("The day of --to is before that of --from.")
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
-    if csv is not None and csv != _STDOUT:
-        check_writable("--csv", csv, ".csv", may_be_device=True)
-    if html is not None:
-        check_extra("--html", "cli", ["jinja2"])
-        check_writable("--html", html, ".html")
+    if is_printed:
+        files = ReportFiles(html=files.html)
+    files.check()
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
         if now is not None:
@@ -73,8 +72,10 @@ def totals(
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
         if source is not None and not report.rows and source not in ledger.sources():
             remark(f"The ledger has no source {source!r}. `game-operator ledger sources` lists them.", style="yellow")
-    is_fine = _written(report, csv, html)
-    if csv != _STDOUT:
+    is_fine = files.are_written(lambda: totals_html(report), lambda: "".join(totals_csv(report)))
+    if is_printed:
+        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
+    else:
         _show(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
 
@@ -89,19 +90,6 @@ def _check_over(ledger: "SqlLedger", now: int) -> None:
             f"--now is on {day}, which is in the future. Days that are not over would be closed for good. Pass a "
             "time that is not in the future, or correct the clock of this machine."
         )
-
-
-def _written(report: "TotalsReport", csv: Path | None, html: Path | None) -> bool:
-    from game_operator.backoffice.totals import totals_csv, totals_html
-
-    is_fine = True
-    if csv == _STDOUT:
-        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
-    elif csv is not None:
-        is_fine = is_written(csv, "".join(totals_csv(report)), "CSV")
-    if html is not None:
-        is_fine = is_written(html, totals_html(report), "page") and is_fine
-    return is_fine
 
 
 def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
