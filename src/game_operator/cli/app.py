@@ -34,7 +34,7 @@ from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.totals import totals
 from game_operator.cli.errors import ExitCode, StoppedError, lost_output, stopped_by
-from game_operator.cli.options import Commands, unwrapped
+from game_operator.cli.options import Commands
 from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
 
@@ -65,7 +65,7 @@ def commands(of_testkit: Iterable[tuple[str, testkit.Command]]) -> Commands:
     """Return all commands, with those *of_testkit* by their names."""
     # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
     app = Commands(rich_markup_mode=None, pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
-    app.callback(help=unwrapped(game_operator))(game_operator)
+    app.callback()(game_operator)
     for command in (keygen, doctor, games, bet, round_, grant, serve, case):
         app.command(command.__name__.rstrip("_"))(command)
     for name, command in of_testkit:

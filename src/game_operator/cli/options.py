@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
 from importlib.util import find_spec
-from inspect import Parameter, getdoc, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -180,11 +180,6 @@ def with_options(command: Callable[..., Any], name: str, texts: Mapping[str, Any
     return with_groups
 
 
-def unwrapped(command: Callable[..., object]) -> str:
-    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", getdoc(command) or "")
-
-
 class Commands(typer.Typer):
     """A group of commands, whose options have their texts in options.toml, and which may take groups of options."""
 
@@ -194,7 +189,7 @@ class Commands(typer.Typer):
         declare = super().command
 
         def with_texts(run: Any) -> Any:
-            add = declare(name, *args, **{"help": unwrapped(run)} | kwargs)
+            add = declare(name, *args, **kwargs)
             words = filter(None, (self.info.name, name or run.__name__))
             return add(with_options(run, " ".join(words)))
 
@@ -202,7 +197,7 @@ class Commands(typer.Typer):
 
     def add(self, name: str, run: Callable[..., Any], **kwargs: Any) -> None:
         """Add a command whose options have their texts already."""
-        super().command(name, help=unwrapped(run), **kwargs)(run)
+        super().command(name, **kwargs)(run)
 
 
 @dataclass(frozen=True, kw_only=True)

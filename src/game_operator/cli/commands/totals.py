@@ -12,7 +12,8 @@ from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import Moment, OnlySource, comma_separated
-from game_operator.cli.output import remark, show_rows, wants_json
+from game_operator.cli.output import show_rows, wants_json
+from game_operator.cli.own_wallet import check_source
 from game_operator.cli.render import answer
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def totals(
     with place.opened() as ledger:
         if now is not None:
             _check_over(ledger, now)
+        if source is not None:
+            check_source(ledger, source)
         closed = ledger.close_totals(now_millis=now) if close else None
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
-        if source is not None and not report.rows and source not in ledger.sources():
-            remark(f"The ledger has no source {source!r}. `game-operator ledger sources` lists them.", style="yellow")
     is_fine = files.are_written(lambda: totals_html(report), lambda: "".join(totals_csv(report)))
     if is_printed:
         sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
