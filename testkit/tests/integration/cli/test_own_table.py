@@ -321,7 +321,7 @@ def test_every_command_takes_the_table(
         pytest.param("GAME_OPERATOR_ACCOUNTS_KEY", " ", "Missing: --accounts-key", id="blank"),
         pytest.param("GAME_OPERATOR_ACCOUNTS_UNIT", "pennies", "unit must be one of", id="another unit"),
         pytest.param(
-            "GAME_OPERATOR_ACCOUNTS_SHARED", "maybe", "GAME_OPERATOR_ACCOUNTS_SHARED", id="neither yes nor no"
+            "GAME_OPERATOR_ACCOUNTS_SHARED", "maybe", "ACCOUNTS_SHARED", id="neither yes nor no"
         ),
         pytest.param("GAME_OPERATOR_ACCOUNTS_SHARED", "No", "", id="no"),
         pytest.param("GAME_OPERATOR_ACCOUNTS_SHARED", "1", "", id="yes"),
