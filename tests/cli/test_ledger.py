@@ -112,7 +112,7 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(("show",), 2, "one of the two", id="nothing to show"),
         pytest.param(("show", "b1", "--player", "p1"), 2, "one of the two", id="two things to show"),
         pytest.param(("show", "--player", "p9"), 1, "no account 'p9'", id="an unknown account"),
-        pytest.param(("retry", "x"), 2, "'x' is not an anomaly's number", id="no number"),
+        pytest.param(("retry", "x"), 2, "Input should be a valid integer", id="no number"),
         pytest.param(("retry", "-7"), 2, "-7", id="below zero"),
         pytest.param(("bets", "--older-than", "2x"), 2, "write 2d, 12h or 30m", id="no age"),
         pytest.param(

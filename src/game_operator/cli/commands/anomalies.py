@@ -1,6 +1,5 @@
 """``game-operator ledger anomalies``, ``retry`` and ``resolve``: what somebody should look at."""
 
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
 
 #: The fields that people see.
 COLUMNS = "id kind code operation tx_id bet_id player_id seen last_at_millis source resolved_at_millis"
-
-
-def _anomaly_id(text: str | int) -> int:
-    if not re.fullmatch("[0-9]{1,30}", str(text)):
-        raise typer.BadParameter(f"{text!r} is not an anomaly's number: `game-operator ledger anomalies` lists them.")
-    return int(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +80,7 @@ class ChosenAnomalies(AnomalyFilters):
         BadParameter: The command line has both, neither, or what only goes with the other.
     """
 
-    anomaly_ids: Annotated[list[int] | None, typer.Argument(parser=_anomaly_id)] = None
+    anomaly_ids: Annotated[list[int] | None, typer.Argument(min=1)] = None
     all_matching: bool = False
     expect: Annotated[int | None, typer.Option(min=0)] = None
     yes: bool = False

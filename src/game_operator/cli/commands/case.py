@@ -1,6 +1,5 @@
 """``game-operator case``: all that is known of one bet, and the check of a case file."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import LedgerOptions, address_of, check_file
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import check_writable, is_written
+from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import (
     ProfileFile,
     ServiceOptions,
     Source,
-    check_extra,
     read_file,
     read_profile,
     signed_by,
@@ -93,8 +91,8 @@ def case(
     assert bet_id is not None
     from game_operator.backoffice.case import case_file
 
-    read = [*(logged.exchange or ()), *(logged.service_public_key or ()), profile, service.private_key]
-    _check_page(html, place, read)
+    files = ReportFiles(html=html)
+    files.check()
     exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
     with (
         place.opened() as ledger,
@@ -114,7 +112,7 @@ def case(
             )
         except ValueError as wrong:  # An id that no bet can have.
             raise typer.BadParameter(f"{wrong}.") from None
-    is_complete = html is None or is_written(html, made.to_html(), "case file")
+    is_complete = files.are_written(made.to_html, str)
     document = {"format": 1, "digest": made.digest, "contents": made.contents}
     answer(document, *made.contents["summary"], view=_VIEW)
     if not is_complete:
@@ -126,17 +124,6 @@ def case(
 
 def _client(service: ServiceOptions, *, offline: bool) -> AbstractContextManager[Any]:  # Any: a client, or None.
     return nullcontext() if offline or not service.are_given else service.client()
-
-
-def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path | None]) -> None:
-    """Raise ConfigurationError if a page cannot be written to *path*, or would take the place of what is read."""
-    if path is None:
-        return
-    check_extra("--html", "cli", ["jinja2"])
-    database = check_file(address_of(place.database))
-    if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
-        raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
-    check_writable("--html", path, ".html")
 
 
 def _check(file: Path) -> int:

@@ -27,11 +27,11 @@ from game_operator.cli.options import (
 from game_operator.cli.output import counted, say, waiting
 from game_operator.cli.render import answer, answer_list, show_kinds, when
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, ConfigurationError, one_line, shown
+from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import AccountHistory, BetRecord, SqlLedger, TableAccounts
+    from game_operator.ledger import BetRecord, SqlLedger
     from game_operator.ledger.books.verify import Finding
 
 ledgers: Commands = Commands(
@@ -131,10 +131,11 @@ def show(
         if bet_id is None:
             assert player is not None
             with _checked_values():
-                account = _account(ledger, player, limit, before, place.accounts())
-            elsewhere = ["The balance is in your own table."] if account.balance_cents is None else []
-            document = _balance(account.account, account.balance_cents) | {
-                "at_millis": account.at_millis or None,
+                account = ledger.account_history(player, most=limit, before=before)
+            cents = account.balance_cents if place.accounts() is None else ledger.balance(player)
+            elsewhere = ["The balance is in your own table."] if cents is None else []
+            document = _balance(account.account, cents) | {
+                "at_millis": account.at_millis,
                 "open_bets": list(map(_bet, account.open_bets)),
                 "movements": account.movements,
                 "earlier": account.earlier,
@@ -148,22 +149,6 @@ def show(
         sentences.append("No call names it. If it is of a source, add --source. For a player, pass --player.")
     answer({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": found}, *sentences, view=_HISTORY)
     return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
-
-
-def _account(
-    ledger: "SqlLedger", player: str, most: int, before: str | None, accounts: "TableAccounts | None"
-) -> "AccountHistory":
-    """Return the history of an account, with its balance out of *accounts*, where it may never have moved."""
-    if accounts is None:
-        return ledger.account_history(player, most=most, before=before)
-    from game_operator.ledger import AccountHistory
-
-    balance_cents = ledger.balance(player)
-    try:
-        history = ledger.account_history(player, most=most, before=before)
-    except AccountNotFoundError:
-        history = AccountHistory(player, None, 0, (), ())
-    return history._replace(balance_cents=balance_cents)
 
 
 @ledgers.command()

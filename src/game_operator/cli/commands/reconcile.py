@@ -1,10 +1,9 @@
 """``game-operator reconcile``: compare bets with the provider's, settle what was lost, and work on findings."""
 
 import signal
-import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -17,10 +16,10 @@ from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, span_in
-from game_operator.cli.output import progress, remark, say
+from game_operator.cli.output import remark, say, waiting
 from game_operator.cli.own_wallet import SettlingOptions, check_source
 from game_operator.cli.render import answer, answer_list, show_kinds
-from game_operator.errors import GameOperatorError, RunError
+from game_operator.errors import RunError
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ reconciliations: Commands = Commands(
 
 Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
-_LOOK_SECONDS = 0.5
 _REPORT: Final = {
     "": (
         "run state why repaired open held_back brakes_left settled_before other_findings parts_done parts service "
@@ -151,7 +149,7 @@ def _run(
     """Run until the end, until the time is over, or until a signal; then the run is kept."""
     signals = list[int]()
     try:
-        with stopping_gently(reconciler.leave, _STOPPING) as signals, _shown_progress(reconciler):
+        with stopping_gently(reconciler.leave, _STOPPING) as signals, waiting("Looking up the bets …"):
             if seconds is not None:
                 report = reconciler.run_some(seconds)
             else:
@@ -167,27 +165,6 @@ def _run(
     name = "" if kept is None else f" Run {kept.id} is kept, and every repair so far is complete."
     code = 128 + next(iter(signals), signal.SIGINT)
     raise StoppedError(code, f"Interrupted.{name}", advice=advice, run=kept and kept.id)
-
-
-@contextmanager
-def _shown_progress(reconciler: "Reconciler") -> Iterator[None]:
-    """Show on stderr, if that is a terminal, how many parts of the run are done."""
-    ended = threading.Event()
-    with progress() as show:
-
-        def look() -> None:
-            while not ended.wait(_LOOK_SECONDS):
-                with suppress(GameOperatorError):  # The run itself reports what is wrong with the database.
-                    done, parts = reconciler.progress()
-                    show("parts of up to 25 bets", done, parts)
-
-        thread = threading.Thread(target=look, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
 
 def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:

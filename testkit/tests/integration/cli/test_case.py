@@ -166,10 +166,7 @@ def test_balances_in_the_operators_own_table(run: Run, tmp_path: Path) -> None:
         ),
         pytest.param(("b1", "--database", "{database}", "--html", "{folder}"), "is not a file", id="a folder"),
         pytest.param(
-            ("b1", "--database", "{database}", "--html", "{folder}/wallet.db"), "would overwrite", id="the ledger"
-        ),
-        pytest.param(
-            ("b1", "--database", "{database}", "--html", "log", "--exchange", "log"), "would overwrite", id="the log"
+            ("b1", "--database", "{database}", "--html", "{folder}/wallet.db"), "ends in .html", id="the ledger"
         ),
         pytest.param(("--check", "nowhere"), "'nowhere' cannot be read", id="no case file"),
         pytest.param(("--check", "{folder}/wallet.db"), "This is not a case file", id="another file"),

@@ -1,13 +1,12 @@
 """`game-operator reconcile`: dry runs, repairs, findings, refunds and reports (spec §2.8, §3, §4.2)."""
 
 import json
-import os
 import signal
 import sqlite3
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.command_line import Forked, Run, Told, said, started, stopped
+from tests.support.command_line import Run, Told, said, started, stopped
 from tests.support.servers import wsgi_server
 
 pytestmark = pytest.mark.outside
@@ -580,35 +579,6 @@ def test_an_interrupted_run_goes_on(world: World, key_file: Path, number: int, c
         own.commit()
     assert world.quick("--seconds", "30").code == 0
     assert (world.balance, said(world.reconcile("status").out)["state"]) == (10_000, "finished")
-
-
-def test_progress_is_shown_on_a_terminal(world: World, key_file: Path) -> None:
-    """A line that is renewed, on stderr alone; it is gone before the end is reported."""
-    for _ in range(2):
-        world.lose()
-    environ = {
-        "GAME_OPERATOR_BASE_URL": world.sandbox.base_url,
-        "GAME_OPERATOR_ID": world.sandbox.operator_id,
-        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(key_file),
-        "TERM": "xterm",
-        "COLUMNS": "100",
-    }
-    slow = ("--min-age", "0s", "--sample", "0", "--rate", "0.01")
-    terminal, stderr = os.openpty()
-    process = Forked(["reconcile", "run", *slow, *world.options], environ=environ, stderr=stderr)
-    os.close(stderr)
-    shown = b""
-    with suppress(OSError):  # A terminal whose other end is closed.
-        while b"parts of up to 25 bets" not in shown:
-            shown += os.read(terminal, 10_000)
-        process.send_signal(signal.SIGINT)
-        while part := os.read(terminal, 10_000):
-            shown += part
-    os.close(terminal)
-    out, _ = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, "")
-    assert b"0/1" in shown
-    assert b"Run 1 is kept" in shown[shown.rindex(b"parts of up to 25 bets") :]
 
 
 def test_the_hostile_text_of_a_finding_is_data(world: World, capsys: pytest.CaptureFixture[str]) -> None:
