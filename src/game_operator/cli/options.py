@@ -6,7 +6,8 @@ import sys
 import time
 import tomllib
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -53,15 +54,22 @@ ProfileFile = Annotated[
 ]
 
 
+@contextmanager
+def checked_values() -> Iterator[None]:
+    """Turn a ValueError into BadParameter: an id, an amount or a name that no ledger can have."""
+    try:
+        yield
+    except ValueError as wrong:
+        raise typer.BadParameter(f"{wrong}.") from None
+
+
 def source_in(name: str | None) -> str | None:
     """Return the name of a source, if one can have it; the callback of an option or argument."""
     if name:
         from game_operator.ledger.api import check_source_name
 
-        try:
+        with checked_values():
             check_source_name(name)
-        except ValueError as wrong:
-            raise typer.BadParameter(f"{wrong}.") from None
     return name
 
 

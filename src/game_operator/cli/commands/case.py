@@ -14,6 +14,7 @@ from game_operator.cli.options import (
     ProfileFile,
     ServiceOptions,
     Source,
+    checked_values,
     read_file,
     read_profile,
     signed_by,
@@ -98,20 +99,18 @@ def case(
         place.opened() as ledger,
         _client(service, offline=offline) as client,
         waiting("Making the case file …"),
+        checked_values(),
     ):
-        try:
-            made = case_file(
-                ledger,
-                bet_id,
-                source=source,
-                client=client,
-                redact=redact,
-                profile=assumed,
-                authenticator=authenticator,
-                exchanges=exchanges,
-            )
-        except ValueError as wrong:  # An id that no bet can have.
-            raise typer.BadParameter(f"{wrong}.") from None
+        made = case_file(
+            ledger,
+            bet_id,
+            source=source,
+            client=client,
+            redact=redact,
+            profile=assumed,
+            authenticator=authenticator,
+            exchanges=exchanges,
+        )
     is_complete = files.are_written(made.to_html, str)
     document = {"format": 1, "digest": made.digest, "contents": made.contents}
     answer(document, *made.contents["summary"], view=_VIEW)

@@ -10,7 +10,7 @@ import typer
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ServiceOptions
+from game_operator.cli.options import ServiceOptions, checked_values
 from game_operator.cli.output import counted, say, waiting
 from game_operator.cli.render import answer, show_check
 
@@ -86,13 +86,10 @@ def ledger_doctor(
 
     address = address_of(place.database)
     check_file(address, "Check the path. (`game-operator ledger open` makes a new ledger.)")
-    with waiting("Examining …"):
-        try:
-            report = doctor_report(
-                address, place.table_prefix, sources=expected_sources, prefixes=expected_prefixes, full=full
-            )
-        except ValueError as wrong:
-            raise typer.BadParameter(f"{wrong}.") from None
+    with waiting("Examining …"), checked_values():
+        report = doctor_report(
+            address, place.table_prefix, sources=expected_sources, prefixes=expected_prefixes, full=full
+        )
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo)
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")

@@ -1,7 +1,5 @@
 """``game-operator ledger``: accounts, histories and the books of a ledger, for an operator's staff."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +20,7 @@ from game_operator.cli.options import (
     Player,
     Source,
     check_between,
+    checked_values,
     source_in,
 )
 from game_operator.cli.output import counted, say, waiting
@@ -65,14 +64,6 @@ _BOOKS: Final = {
 }
 
 
-@contextmanager
-def _checked_values() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as wrong:  # An id, an amount or a name that no ledger can have.
-        raise typer.BadParameter(f"{wrong}.") from None
-
-
 def _balance(player: str, cents: int | None) -> dict[str, object]:
     balance = None if cents is None else amount_from_cents(cents)
     return {"player_id": player, "balance": balance, "balance_cents": cents}
@@ -89,7 +80,7 @@ def open_(*, player: PlayerArgument, amount: AmountArgument = Decimal(0), place:
     from game_operator.ledger.accounts.choice import check_own
 
     check_own(place.accounts(), "open")  # Before any tables are made.
-    with place.opened(make=True) as ledger, _checked_values():
+    with place.opened(make=True) as ledger, checked_values():
         cents = ledger.open_account(player, amount)
     answer(_balance(player, cents), f"{player} holds {amount_from_cents(cents)}.")
 
@@ -101,7 +92,7 @@ def adjust(*, player: PlayerArgument, amount: AmountArgument, reference: str, pl
 
     if not amount:
         raise typer.BadParameter("An adjustment by 0 moves nothing, and would use up its reference.")
-    with place.opened() as ledger, _checked_values():
+    with place.opened() as ledger, checked_values():
         done = adjusted(ledger, player, amount, reference=reference)
     known = "" if done.applied else "This reference was known, nothing was moved: "
     sentence = f"{known}{player} holds {amount_from_cents(done.balance_cents)}."
@@ -130,7 +121,7 @@ def show(
     with place.opened() as ledger:
         if bet_id is None:
             assert player is not None
-            with _checked_values():
+            with checked_values():
                 account = ledger.account_history(player, most=limit, before=before)
             cents = account.balance_cents if place.accounts() is None else ledger.balance(player)
             elsewhere = ["The balance is in your own table."] if cents is None else []
@@ -311,7 +302,7 @@ def stop_bets(*, actor: str, reason: str, code: str = "LIMIT_EXCEEDED", place: L
 
     Wins, refunds and free bets are still paid. Bets that are refused meanwhile stay declined. start-bets ends it.
     """
-    with place.opened() as ledger, _checked_values():
+    with place.opened() as ledger, checked_values():
         stop = ledger.stop_bets(actor=actor, reason=reason, code=code)
     answer({"stopped": stop._asdict()}, f"Bets are stopped: a new one is answered {stop.code}.")
 

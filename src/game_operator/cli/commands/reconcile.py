@@ -15,7 +15,7 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.files import ReportFiles
-from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, span_in
+from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, checked_values, span_in
 from game_operator.cli.output import remark, say, waiting
 from game_operator.cli.own_wallet import SettlingOptions, check_source
 from game_operator.cli.render import answer, answer_list, show_kinds
@@ -37,7 +37,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
 _REPORT: Final = {
     "": (
         "run state why repaired open held_back brakes_left settled_before other_findings parts_done parts service "
-        "source actor reason began_at_millis ended_at_millis"
+        "source actor reason began_at_millis ended_at_millis unseen"
     ),
     "verdicts": "verdict bets total_cents",
     "test_bets": "state bets total_cents",
@@ -324,10 +324,8 @@ def refund(
 
     with settling.asked(place, service, moves_money=True) as (client, wallet):
         remark("It asks the provider twice, as far apart as --second-look says.")
-        try:
+        with checked_values():
             outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)
-        except ValueError as wrong:  # An id that no bet can have.
-            raise typer.BadParameter(f"{wrong}.") from None
     document = {"bet_id": bet_id, "refunded": outcome.applied, "balance_cents": outcome.balance_cents}
     answer(document, f"The wager was given back; the balance is {outcome.balance_amount}.")
 

@@ -31,13 +31,7 @@ from game_operator.cli.options import (
 )
 from game_operator.cli.output import remark, say
 from game_operator.cli.render import answer
-from game_operator.errors import (
-    AccountNotFoundError,
-    ConfigurationError,
-    LedgerUnavailableError,
-    one_line,
-    shown,
-)
+from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerUnavailableError, one_line, shown
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
