@@ -290,7 +290,7 @@ def test_what_a_run_left_is_resolved_and_nothing_else(
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        *((option, "is not valid UTF-8") for option in ("--player", "--id-prefix", "--kind")),
+        *((option, "'utf-8' codec") for option in ("--player", "--id-prefix", "--kind")),
         ("--source", "must not hold a lone surrogate"),
     ],
 )

@@ -16,6 +16,7 @@ from game_operator.cli.options import (
     Player,
     ProfileFile,
     check_between,
+    checked_values,
     comma_separated,
     moment_in,
     read_profile,
@@ -37,7 +38,7 @@ class AnomalyFilters:
     Which anomalies to list.
 
     Raises:
-        BadParameter: No time is between --since and --until, or a text is not UTF-8.
+        BadParameter: No time is between --since and --until.
     """
 
     source: OnlySource = None
@@ -49,9 +50,6 @@ class AnomalyFilters:
 
     def __post_init__(self) -> None:
         check_between(self.since_millis, self.until_millis)
-        for text in (self.player_id, self.id_prefix, *(self.kind or ())):
-            if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")
 
     @property
     def wanted(self) -> Mapping[str, Any]:
@@ -101,8 +99,9 @@ class ChosenAnomalies(AnomalyFilters):
         """
         if not self.all_matching:
             return list(dict.fromkeys(self.anomaly_ids or ()))
-        self.check_kinds(ledger)
-        found = [record.id for record in ledger.anomalies(**self.wanted)]
+        with checked_values():
+            self.check_kinds(ledger)
+            found = [record.id for record in ledger.anomalies(**self.wanted)]
         count = len(found)
         if self.expect not in (None, count):
             raise ConfigurationError(
@@ -134,7 +133,7 @@ def anomalies(
     place: LedgerOptions,
 ) -> None:
     """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
-    with place.opened() as ledger:
+    with place.opened() as ledger, checked_values():
         filters.check_kinds(ledger)
         found = list(islice(ledger.anomalies(resolved=None if every else False, **filters.wanted), limit + 1))
     answer_list("anomalies", list(map(anomaly_document, found)), limit, COLUMNS + " body" * bodies)

@@ -1,9 +1,8 @@
 """``game-operator case``: all that is known of one bet, and the check of a case file."""
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,10 +21,6 @@ from game_operator.cli.options import (
 from game_operator.cli.output import say, waiting
 from game_operator.cli.render import answer
 from game_operator.errors import ConfigurationError, shown
-
-if TYPE_CHECKING:
-    from game_operator.backoffice.case import LoggedExchange
-    from game_operator.webhooks import Authenticator
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_CASE_BYTES = 512 * 1024 * 1024
@@ -48,24 +43,6 @@ _VIEW: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoggedOptions:
-    """Webhooks out of the operator's own logs, and the keys that verify them."""
-
-    exchange: list[Path] | None = None
-    service_public_key: list[Path] | None = None
-
-    def exchanges(self) -> "list[LoggedExchange]":
-        """Return the webhooks in the files; raise ConfigurationError if one cannot be read."""
-        from game_operator.backoffice.case import read_exchanges
-
-        return [each for file in self.exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
-
-    def authenticator(self) -> "Authenticator | None":
-        """Return what verifies them; None without a key."""
-        return signed_by(self.service_public_key) if self.service_public_key else None
-
-
 def case(
     *,
     bet_id: Annotated[str | None, typer.Argument()] = None,
@@ -75,7 +52,8 @@ def case(
     offline: bool = False,
     profile: ProfileFile = None,
     check: Path | None = None,
-    logged: LoggedOptions,
+    exchange: list[Path] | None = None,
+    service_public_key: list[Path] | None = None,
     place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
@@ -90,11 +68,13 @@ def case(
     if check is not None:
         return _check(check)
     assert bet_id is not None
-    from game_operator.backoffice.case import case_file
+    from game_operator.backoffice.case import case_file, read_exchanges
 
     files = ReportFiles(html=html)
     files.check()
-    exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
+    exchanges = [each for file in exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
+    authenticator = signed_by(service_public_key) if service_public_key else None
+    assumed = read_profile(profile)
     with (
         place.opened() as ledger,
         _client(service, offline=offline) as client,

@@ -96,27 +96,15 @@ class PatienceOptions:
     second_look: Annotated[timedelta, typer.Option(parser=span_in, show_default="60s")] = timedelta(seconds=60)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LooksOptions:
-    """Which bets are looked up, and how fast."""
-
-    sample: float = 0.001
-    rate: float = 20.0
-    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``Reconciler``."""
-        return {"rate_per_second": self.rate, "sample": self.sample}
-
-
 @reconciliations.command()
 def run(
     *,
     seconds: Annotated[float | None, typer.Option(min=0, max=86_400, metavar="N")] = None,
     repair: RepairOptions,
     patience: PatienceOptions,
-    looks: LooksOptions,
+    sample: float = 0.001,
+    rate: float = 20.0,
+    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4,
     pages: ReportFiles,
     settling: SettlingOptions,
     place: LedgerOptions,
@@ -135,9 +123,9 @@ def run(
     with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
         from game_operator.backoffice import Reconciler
 
-        reconciler = Reconciler(client, wallet, **vars(patience), **looks.arguments)
+        reconciler = Reconciler(client, wallet, **vars(patience), rate_per_second=rate, sample=sample)
         try:
-            report = _run(reconciler, seconds, arguments, looks.concurrency)
+            report = _run(reconciler, seconds, arguments, concurrency)
         except RunError as refused:
             raise StoppedError(ExitCode.SAID_NO, refused.what, advice=_HOW_TO_GO_ON, name="RunError") from None
         return _reported(report, pages)
