@@ -44,7 +44,7 @@ def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "   The run repairs.",
         "   repaired        bets 3, total 29.00",
         "50 rounds with every fault there is",
-        "   $ game-operator storm --wallet http://127.0.0.1:",
+        "   $ game-operator storm --url http://127.0.0.1:",
         "   Service and wallet agree on all 141 bets and 3 claims.",
         "The wallet is certified",
         "   PASSED: ",

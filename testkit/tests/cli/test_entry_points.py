@@ -89,7 +89,7 @@ def test_one_that_cannot_be_imported(run: Run, install: Install, tmp_path: Path,
     (tmp_path / "broken_command.py").write_text("raise RuntimeError('planted')\n")
     (tmp_path / "spelt_wrong.py").write_text("def command(:\n")
     install("game-operator-testkit", __version__, dict.fromkeys(NAMES, place))
-    told = run("storm", "--wallet", "http://127.0.0.1:1")
+    told = run("storm", "--url", "http://127.0.0.1:1")
     assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
     assert f"cannot be imported for the command storm ({problem}" in told.err
     assert told.err.endswith(f"Run: pip install --force-reinstall 'game-operator-testkit=={__version__}'\n")

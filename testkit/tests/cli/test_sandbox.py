@@ -109,9 +109,9 @@ def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) ->
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://wallet.example/", "127.0.0.1:8000", ""])
 def test_a_wallet_that_webhooks_cannot_go_to_is_2(run: Run, url: str) -> None:
     """Said before anything is served; plain http would let others on the way read signed calls."""
-    error = run("sandbox", "--wallet", url, "--json").error
+    error = run("sandbox", "--url", url, "--json").error
     assert error["exit_code"] == 2
-    assert "--wallet" in error["message"]
+    assert "--url" in error["message"]
 
 
 def test_another_machine_is_let_in_by_name_alone() -> None:

@@ -161,7 +161,7 @@ def test_a_private_key_in_place_of_the_public_one(tmp_path: Path) -> None:
 
 def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:
     """A wallet's address on this machine, and not that of an API."""
-    message = command("sandbox", "--wallet", "127.0.0.1:8900/wallet", "--json").error["message"]
+    message = command("sandbox", "--url", "127.0.0.1:8900/wallet", "--json").error["message"]
     assert message.endswith("Pass one like http://127.0.0.1:8000/wallet.")
 
 

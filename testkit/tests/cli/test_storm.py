@@ -80,7 +80,7 @@ def ended(process: Forked, seconds: float = _PATIENCE_SECONDS) -> Told:
 
 
 def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tuple[object, ...]:
-    return ("--wallet", f"http://127.0.0.1:{wallet.port}", "--service-private-key", key, "--database", ledger, *args)
+    return ("--url", f"http://127.0.0.1:{wallet.port}", "--service-private-key", key, "--database", ledger, *args)
 
 
 # --- the real wallet --------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def stormed(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem:
 
     def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, Served]:
         with served(own_folder.parent, private_key, wallet) as app:
-            arguments = ("--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL)
+            arguments = ("--url", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL)
             return run("storm", *arguments, *options), app
 
     return stormed
@@ -268,7 +268,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
                 app.ledger.open_account(player, Decimal("500.00"))
             # One call at a time: a balance told while others of its player are under way proves little.
             options = ("--players-file", file, *_SMALL, "--concurrency", 1)
-            told = run("storm", "--wallet", app.url, "--service-private-key", service_pem, *options, "--json")
+            told = run("storm", "--url", app.url, "--service-private-key", service_pem, *options, "--json")
         assert told.code == code
         document = told.document
         assert document["passed"] is (code == 0)
@@ -321,7 +321,7 @@ def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPriva
         app.ledger.open_account("ann")
         told = run(
             "storm",
-            "--wallet",
+            "--url",
             app.url,
             "--service-private-key",
             service_pem,
@@ -372,7 +372,7 @@ def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey
     person, terminal = pty.openpty()
     with served(own_folder, private_key) as app:
         arguments = (
-            "--wallet",
+            "--url",
             app.url,
             "--service-private-key",
             service_pem,
@@ -408,7 +408,7 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     """Ends it with 130 and a sentence."""
     with served(own_folder, private_key) as app:
         process = started(
-            "--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, "--bets", 100_000
+            "--url", app.url, "--service-private-key", service_pem, "--database", app.database, "--bets", 100_000
         )  # fmt: skip
         _wait_until(lambda: len(app.arrived) >= 20)
         process.send_signal(signal.SIGINT)
@@ -459,9 +459,9 @@ USAGE = [
     pytest.param({"--service-private-key": "no.pem"}, "no.pem", id="no key"),
     pytest.param({"--service-private-key": "public.pem"}, "public key", id="a public key"),
     pytest.param({"--old-key": "public.pem"}, "public key", id="an old key that is public"),
-    pytest.param({"--wallet": "nonsense"}, "is not a valid address", id="no address"),
-    pytest.param({"--wallet": "http://[1"}, "is not a valid address", id="half an address"),
-    pytest.param({"--wallet": "https://wallet.example"}, "--moves-money", id="another machine"),
+    pytest.param({"--url": "nonsense"}, "is not a valid address", id="no address"),
+    pytest.param({"--url": "http://[1"}, "is not a valid address", id="half an address"),
+    pytest.param({"--url": "https://wallet.example"}, "--moves-money", id="another machine"),
     pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
@@ -516,7 +516,7 @@ def test_what_cannot_be_played(
     _file(own_folder, "latin.txt", "céline".encode("latin-1"))
     _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
     app = untouched
-    options = {"--wallet": app.url, "--service-private-key": str(service_pem)}
+    options = {"--url": app.url, "--service-private-key": str(service_pem)}
     if changes and changes.keys().isdisjoint({"--database", "--players-file"}):
         options["--database"] = app.database
     arguments = [part for option in (options | changes).items() for part in option]
@@ -536,9 +536,7 @@ def test_a_wallet_that_is_not_there(
     """Exit code 3 at once, before a player is opened."""
     with closing(SqlLedger(sqlite_url)):
         began = time.monotonic()
-        told = run(
-            "storm", "--wallet", nobody, "--service-private-key", service_pem, "--database", sqlite_url, "--json"
-        )
+        told = run("storm", "--url", nobody, "--service-private-key", service_pem, "--database", sqlite_url, "--json")
         assert time.monotonic() - began < 10
         assert told.code == 3
         assert told.error["type"] == "RequestNotSentError"
@@ -555,14 +553,14 @@ def test_another_prefix_than_the_wallets(
     """A path that the wallet does not know is INVALID_REQUEST with HTTP 200: told before a player is opened."""
     with served(own_folder, private_key) as app:
         address = app.url.removesuffix("/wallet") + prefix
-        told = run("storm", "--wallet", address, "--service-private-key", service_pem, "--database", app.database)
+        told = run("storm", "--url", address, "--service-private-key", service_pem, "--database", app.database)
         assert (told.code, told.out) == (2, "")
         assert f"Is '{address}' the address that /player-balance is below?" in told.err
         with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
             assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
         assert (
             run(
-                "storm", "--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL
+                "storm", "--url", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL
             ).code
             == 0
         )
@@ -574,7 +572,7 @@ def test_another_ledger_than_the_wallets(
 ) -> None:
     """The players would be opened where the wallet does not look."""
     with served(own_folder, private_key) as app, closing(SqlLedger(sqlite_url)):
-        told = run("storm", "--wallet", app.url, "--service-private-key", service_pem, "--database", sqlite_url)
+        told = run("storm", "--url", app.url, "--service-private-key", service_pem, "--database", sqlite_url)
     assert told.code == 2
     assert "Pass the ledger that this wallet serves from" in told.err
 
@@ -585,7 +583,7 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
     with served(own_folder, private_key) as app:
-        told = run("storm", "--wallet", app.url, "--service-private-key", key, "--database", app.database)
+        told = run("storm", "--url", app.url, "--service-private-key", key, "--database", app.database)
     assert told.code == 2
     assert "rejects our signatures" in told.err
 
@@ -598,7 +596,7 @@ def test_another_key_than_the_wallets_where_codes_are_few(
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
     with served(own_folder, private_key, profile=Profile(codes="core")) as app:
-        told = run("storm", "--wallet", app.url, "--service-private-key", key, "--database", app.database)
+        told = run("storm", "--url", app.url, "--service-private-key", key, "--database", app.database)
     assert told.code == 2
     assert "answers SYSTEM_ERROR" in told.err
     assert "wrong key" in told.err
@@ -656,7 +654,7 @@ def test_a_wallet_that_goes_bad(
     right_one = Served(f"sqlite:///{own_folder / 'wallet.db'}", private_key, RightWallet, (), None)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
         told = run(
-            "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-private-key", service_pem,
+            "storm", "--url", f"http://127.0.0.1:{port}/wallet", "--service-private-key", service_pem,
             "--database", right_one.database, "--timeout", 0.4, *_SMALL,
         )  # fmt: skip
     assert (own_folder / "storm-5.trace").exists() is bool(right)
@@ -739,7 +737,7 @@ def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> To
         url = f"http://127.0.0.1:{int(wallet.stdout.readline())}"
         try:
             return run(
-                "storm", "--wallet", url, "--service-private-key", key, "--players-file", folder / "players.txt",
+                "storm", "--url", url, "--service-private-key", key, "--players-file", folder / "players.txt",
                 "--bets", 20, "--seed", 5, "--faults", "none", *options,
             )  # fmt: skip
         finally:
@@ -903,7 +901,7 @@ def test_faults_that_a_storm_does_not_have(
     """They would occur nowhere, and nobody would notice; or make a difference that is not the wallet's."""
     (own_folder / "players.txt").write_text("ann\n")
     told = run(
-        "storm", "--wallet", "http://127.0.0.1:1", "--service-private-key", service_pem,
+        "storm", "--url", "http://127.0.0.1:1", "--service-private-key", service_pem,
         "--players-file", own_folder / "players.txt", "--faults", fault,
     )  # fmt: skip
     assert told.code == 2

@@ -247,7 +247,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
     ):
         unset_page = page(http, "/").text
         assert "No wallet is configured" in unset_page
-        assert "game-operator sandbox --wallet http://127.0.0.1:8000/wallet" in unset_page
+        assert "game-operator sandbox --url http://127.0.0.1:8000/wallet" in unset_page
         unset = play(http)
         sandbox.wallet_url = "http://127.0.0.1:9"
         unreachable = play(http, wager="3.25")

@@ -102,7 +102,7 @@ def test_a_storm_is_the_command_line(right: Room) -> None:
         pytest.param(CERTIFICATION | {"player_id": ""}, "it must not be blank.", id="no player"),
         pytest.param(CERTIFICATION | {"other_player_id": "ann"}, "are the same. Pass two players", id="one player"),
         pytest.param(CERTIFICATION | {"player_id": "--help"}, "does not know the player", id="an option for an id"),
-        pytest.param(STORM | {"bets": "many"}, "'many' is not a whole number.", id="a word"),
+        pytest.param(STORM | {"bets": "many"}, "Input should be a valid integer", id="a word"),
         pytest.param(STORM | {"faults": EVIL}, EVIL, id="no fault"),
     ],
 )

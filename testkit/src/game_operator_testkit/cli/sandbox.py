@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def sandbox(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     seed: int | None = None,
-    wallet: str | None = None,
+    url: str | None = None,
     operator_id: str = "acme",
     directory: Path | None = None,
     host: str = "127.0.0.1",
@@ -36,7 +36,7 @@ def sandbox(
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
-    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys in
+    Games, bets and rounds are made up. With --url, rounds are played against your wallet. Keys in
     --directory are used again, so client and wallet keep working over a restart. With --public-key your client signs
     with a private key that the sandbox never sees.
     """
@@ -50,14 +50,12 @@ def sandbox(
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
         key_directory(directory, service_alone=public_key is not None) as keys,
     ):
-        if wallet is not None:  # Better now than at the first round.
-            wallet = base_url_of(
-                wallet, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet"
-            )
+        if url is not None:  # Better now than at the first round.
+            url = base_url_of(url, allow_insecure_http=False, name="--url", example="http://127.0.0.1:8000/wallet")
         with Sandbox(
             operator_id,
             public_key or keys.public,
-            wallet,
+            url,
             service_private_key=keys.service_private,
             old_service_key=keys.service_old,
             key_keeper=keys,

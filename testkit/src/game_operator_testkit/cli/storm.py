@@ -136,7 +136,7 @@ class PlanOptions:
 @command
 def storm(
     *,
-    wallet: str,
+    url: str,
     service_private_key: Path,
     players: PlayersOptions,
     balances: BalancesOptions,
@@ -160,16 +160,16 @@ def storm(
     from game_operator_testkit.sandbox.storm.players import PlayersBooks
     from game_operator_testkit.sandbox.storm.storm import Storm
 
-    check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
+    check_moves_money(url, "a storm", moves_money=moves_money, name="--url")
     if trace is not None:
         check_writable("--trace", trace, ".trace", may_be_device=True)
     if html is not None:
         check_writable("--html", html, ".html")
     keys = ServiceKeys(key_in("--service-private-key", service_private_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
-    books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
+    books = players.books(accounts, PlayersBooks(url, keys.current, profile=rules, timeout=timeout))
     head = plan.head(players.ids(), players.players)
-    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout)
+    played = Storm(url, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout)
     place = trace or Path(f"storm-{head.seed}.trace")
     report = _run(played, head.bets, place)
     from game_operator_testkit.cli.storm_report import show_report

@@ -43,7 +43,7 @@ def _storm(form: Mapping[str, str], wallet_url: str, place: Path) -> list[str]:
     file.write_text("".join(f"{each}\n" for each in _players(form)), encoding="utf-8")
     plan = [f"--bets={form['bets']}", f"--faults={form['faults'] or 'none'}"]
     files = [f"--trace={place / _TRACE}", f"--html={place / _REPORT}"]
-    return ["storm", f"--wallet={wallet_url}", f"--players-file={file}", *plan, *files]
+    return ["storm", f"--url={wallet_url}", f"--players-file={file}", *plan, *files]
 
 
 def _players(form: Mapping[str, str]) -> list[str]:

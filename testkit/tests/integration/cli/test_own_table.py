@@ -224,7 +224,7 @@ def test_a_storm_is_audited(
     players = tmp_path / "players.txt"
     players.write_text("ann\nbob\n")
     common = (
-        "--wallet",
+        "--url",
         wallet,
         "--service-private-key",
         keys.private,
