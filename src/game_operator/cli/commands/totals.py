@@ -75,7 +75,8 @@ def totals(
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
     is_fine = files.are_written(lambda: totals_html(report), lambda: "".join(totals_csv(report)))
     if is_printed:
-        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
+        for line in totals_csv(report):
+            sys.stdout.write(line.replace("\r\n", "\n"))
     else:
         _show(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE

@@ -5,11 +5,14 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox
+from tests.support.calls import withdraw
 from tests.support.command_line import COMMAND, CannedService, Forked, Reply, Run, Told, clean_environment
 from tests.support.seeds import random_of
 from tests.support.wire import bet, granted, wire
@@ -120,6 +123,17 @@ def test_commands_that_ask_nobody(settings: dict[str, str], args: tuple[str, ...
         assert process.wait(50) == 141
     for told in (on_a_full_disk(*args, **settings), through_shell(">&-", *args, **settings)):
         assert (told.code, told.err.count("\n")) == (74, 1)
+
+
+def test_rows_that_nobody_reads(tmp_path: Path) -> None:
+    """More of them than a buffer holds: it ends without a traceback."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(1_000))
+        for number in range(200):
+            ledger.apply(withdraw(f"b{number}", amount_cents=1, game=f"game-{number}"))
+    told = without_reader("ledger", "totals", "--by", "game", "--csv", "-", "--database", url)
+    assert (told.code, told.err) == (141, "")
 
 
 def test_no_stderr_hides_no_verdict(settings: dict[str, str]) -> None:
