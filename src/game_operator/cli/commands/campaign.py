@@ -4,7 +4,7 @@ import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,7 +13,7 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.options import Commands, ServiceOptions, Source
-from game_operator.cli.output import ShowProgress, progress, remark, waiting
+from game_operator.cli.output import progress, remark, waiting
 from game_operator.cli.render import answer, show_kinds
 from game_operator.errors import CampaignRefusedError
 
@@ -98,7 +98,7 @@ def plan(
                 remark(f"line {line}: {text}")
             raise
     to_do = f"Nothing was sent. To make the grants: game-operator campaign run {name}"
-    answer(_document(drawn), to_do if drawn.is_new else "This plan was there already.", view=_PLAN)
+    answer(asdict(drawn), to_do if drawn.is_new else "This plan was there already.", view=_PLAN)
 
 
 @campaigns.command()
@@ -187,7 +187,7 @@ def _granted(
                     rate_per_second=how.rate,
                     confirm=how.confirm,
                     concurrency=how.concurrency,
-                    progress=lambda counted: _show_progress(show, counted),
+                    progress=lambda counted: show(f"{counted[2]} granted", counted[0], counted[1]),
                 )
         except KeyboardInterrupt:
             raise StoppedError(
@@ -201,22 +201,13 @@ def _granted(
     return _exit_code(found)
 
 
-def _show_progress(show: ShowProgress, counted: tuple[int, int, int]) -> None:
-    settled, total, granted = counted
-    show(f"{granted} granted", settled, total)
-
-
-def _document(record: Any) -> dict[str, object]:  # Any: one of the dataclasses of campaigns.
-    return {each.name: getattr(record, each.name) for each in fields(record)}
-
-
 def _show_status(found: "CampaignStatus") -> None:
-    answer(_document(found), *_how_to_go_on(found), view=_STATUS)
+    answer(asdict(found), *_how_to_go_on(found), view=_STATUS)
 
 
 def _show_report(found: "CampaignReport") -> None:
     answer(
-        _document(found) | {"findings": [_finding(each) for each in found.findings]},
+        asdict(found) | {"findings": [_finding(each) for each in found.findings]},
         *_how_to_go_on(found),
         view=_REPORT,
     )
