@@ -29,7 +29,6 @@ from game_operator.cli.commands.ledger import ledgers
 from game_operator.cli.commands.operator_api import bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.reconcile import reconciliations
-from game_operator.cli.commands.schema import schema
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.totals import totals
@@ -75,7 +74,7 @@ def commands(of_testkit: Iterable[tuple[str, testkit.Command]]) -> Commands:
     return app
 
 
-for _of_ledger in (anomalies, retry, resolve, totals, schema):
+for _of_ledger in (anomalies, retry, resolve, totals):
     ledgers.command()(_of_ledger)
 ledgers.command("doctor")(ledger_doctor)
 

@@ -40,8 +40,7 @@ def doctor(*, public_key: Path | None = None, url: str | None = None, service: _
     What rests on an assumption, because the specification is silent, is marked as assumed. With --url, also ask the
     server of a deployed wallet for an upgrade, which must not harm the next call; without any setting, ask that alone.
     """
-    from game_operator.cli.setup_checks import examination
-    from game_operator.cli.wallet_checks import upgrade
+    from game_operator.cli.setup_checks import examination, upgrade
     from game_operator.client.settings import base_url_of, checked_seconds
 
     checked_seconds("deadline", service.deadline)
