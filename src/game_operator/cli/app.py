@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from typing import Annotated, Any, TextIO, cast
 
@@ -85,13 +85,16 @@ def run(args: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # What the stream cannot encode is written as its escape, and raises nothing.
             stream.reconfigure(errors="backslashreplace")
-    with _lasting_streams() as out:
+    out, err = map(_LastingStream, (sys.stdout, sys.stderr))
+    # cast: they have every attribute of their streams.
+    with redirect_stdout(cast("TextIO", out)), redirect_stderr(cast("TextIO", err)):
         code = _outcome(args)
         lost = lost_output()
         if out.lost is not None and lost == ExitCode.UNWRITABLE:
             what = "The output" if code else "Carried out, but the result"
             say(f"{what} could not be written ({out.lost.strerror}).", style="red", error=True)
-        return code or lost or ExitCode.FINE
+        err.flush()
+    return code or lost or ExitCode.FINE
 
 
 class _LastingStream:
@@ -132,21 +135,6 @@ class _LastingStream:
     # Any: these are the stream's own attributes, of whatever kind it is.
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-@contextmanager
-def _lasting_streams() -> Iterator[_LastingStream]:
-    """Let stdout and stderr raise nothing, and yield the former."""
-    before = sys.stdout, sys.stderr
-    out, err = map(_LastingStream, before)
-    # cast: they have every attribute of their streams.
-    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", err)
-    try:
-        yield out
-    finally:
-        out.flush()
-        err.flush()
-        sys.stdout, sys.stderr = before
 
 
 def _outcome(args: list[str]) -> int:

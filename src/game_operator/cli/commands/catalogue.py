@@ -38,8 +38,6 @@ class ChangesOptions:
 
     def check(self, place: LedgerOptions, *, has_filters: bool) -> None:
         """Raise BadParameter if the options do not go together."""
-        if self.changes and self.accept_held is not None:
-            raise typer.BadParameter("--changes and --accept-held exclude each other. Pass one of them.")
         if self.are_asked_for and has_filters:
             raise typer.BadParameter(
                 "Changes are those of all games. Leave out --genre, --status, --currency and --active."
@@ -124,5 +122,5 @@ def what_changed(before: Any, after: Any) -> str:  # Any: JSON.
         return str(about.get("name", "")) if isinstance(about, dict) else f"{cell('', before)} → {cell('', after)}"
     if not isinstance(after, dict):
         return f"{cell('', before)} → {cell('', after)}"
-    changed = (name for name in after if before.get(name) != after[name])
-    return ", ".join(f"{label(name)} {cell('', before.get(name))} → {cell('', after[name])}" for name in changed)
+    changed = (name for name in before | after if before.get(name) != after.get(name))
+    return ", ".join(f"{label(name)} {cell('', before.get(name))} → {cell('', after.get(name))}" for name in changed)

@@ -142,7 +142,6 @@ def test_a_damaged_store_is_usage(asked: Games, tmp_path: Path) -> None:
     [
         pytest.param(("--changes",), "Pass --store FILE", id="no store"),
         pytest.param(("--accept-held", "x"), "Pass --store FILE", id="nothing to accept from"),
-        pytest.param(("--changes", "--accept-held", "x"), "exclude each other", id="both"),
         pytest.param(("--changes", "--genre", "Crash"), "Leave out --genre", id="a filter"),
         pytest.param(("--changes", "--active"), "Leave out --genre", id="another filter"),
         pytest.param(("--store", "x.json"), "need --changes or --accept-held", id="a store alone"),
