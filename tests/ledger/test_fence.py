@@ -136,7 +136,7 @@ def stage(database_url: str) -> Iterator[Stage]:
 
 
 WRITING: dict[str, Callable[[Stage], object]] = {
-    # The lone form of the express statement, and its set-based form; on SQLite the plain calls.
+    # The lone form of the express statement, and its set-based form.
     "a withdraw": lambda on: on.ledger.apply(withdraw("b2")),
     "withdraws together": lambda on: on.together(withdraw("b2"), withdraw("b3", "p2")),
     "a deposit": lambda on: on.ledger.apply(deposit("b1")),

@@ -39,7 +39,6 @@ from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.joined_connections import caller_of
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
-from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.rules.book import Anomaly, Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies, queries
@@ -98,8 +97,6 @@ class LedgerBase(Forkable):
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
-    #: The short way of SQLite.
-    _plain: PlainCalls | None
 
     def __init__(
         self,
@@ -216,7 +213,6 @@ class LedgerBase(Forkable):
             if kind == "postgres":
                 yield store.run(self._migration_in_postgres)
             self._fit = yield store.run(partial(self._fitted, kind))
-            self._plain = PlainCalls(self._fit) if kind == "sqlite" else None
             yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close()
@@ -249,12 +245,10 @@ class LedgerBase(Forkable):
                 raise
 
     def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
-        """Apply *items* of one source: what is plain by the short way of each database, and the rest the long way."""
+        """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""
         fit = self._fit
-        if type(fit.accounts) is not Balances or items[0].terms.source not in fit.sources.known:
+        if fit.kind == "sqlite" or type(fit.accounts) is not Balances or items[0].terms.source not in fit.sources.known:
             return (yield from self._written(partial(apply_items, items, fit)))
-        if self._plain is not None:
-            return (yield from self._written(self._plain.attempts(items)))
         done: Mapping[int, Outcome] = yield self._store.express(items)
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
 
