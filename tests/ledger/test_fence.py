@@ -35,6 +35,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.ledgers import store_of
 from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 from tests.support.repairs import lost, nothing, pay, repair
@@ -428,6 +429,6 @@ def test_a_child_that_is_forked_after_a_migration(sqlite_url: str, is_fenced: bo
 
 def _disconnect(ledger: SqlLedger) -> None:
     if is_sqlite(ledger._url):
-        ledger._store._discard()
+        store_of(ledger)._discard()
     else:
-        ledger._store._connection.close()
+        store_of(ledger)._connection.close()

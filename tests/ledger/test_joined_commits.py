@@ -249,7 +249,7 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
             if len(naps) == 2:
                 connection.commit()
 
-        monkeypatch.setattr(SqlLedger, "_sleep", staticmethod(nap))
+        monkeypatch.setattr(SqlLedger, "_nap", lambda _, seconds: partial(nap, seconds))
         assert JoinedWallet(ledger, late).withdraw(withdraw()).balance_cents == 500
     assert len(naps) == 2
 

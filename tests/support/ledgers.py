@@ -285,3 +285,8 @@ class AsyncInDatabase(_InTables):
             self.run(self.ledger.close())
         finally:
             self._opened.__exit__(None, None, None)
+
+
+def store_of(ledger: SqlLedger | AsyncSqlLedger) -> Any:  # Any: tests look into one or the other kind.
+    """Return the connection of *ledger*."""
+    return ledger._store

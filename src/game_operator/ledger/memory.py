@@ -19,8 +19,8 @@ from game_operator.ledger.api import (
     Terms,
     check_source_name,
 )
+from game_operator.ledger.engine.batch import Loaded, apply_items
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Loaded, Script, apply_items, drive
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, NewFinding, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
@@ -28,10 +28,16 @@ from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.spending import Spent, checked_since, spent_in_memory
+from game_operator.ledger.steps import Answer, AskOperator, Step, Steps, run
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 T = TypeVar("T")
+
+
+def _asked(step: Step) -> Answer:
+    assert isinstance(step, AskOperator)  # A ledger in memory has no statements.
+    return step.answered(None)
 
 
 class _Sources:
@@ -44,7 +50,7 @@ class _Sources:
     def knows(self, source: str) -> bool:
         return source in self.names
 
-    def settle(self, source: str) -> Script[LedgerError | None]:
+    def settle(self, source: str) -> Steps[LedgerError | None]:
         yield from ()
         if self.names:
             return refusal(source, self.names)
@@ -66,7 +72,7 @@ class _Tables:
         self.bet_stop: BetStop | None = None
         self.now_millis = clock_millis
 
-    def load(self, needs: Needs) -> Script[Loaded]:
+    def load(self, needs: Needs) -> Steps[Loaded]:
         yield from ()
         book = self.books.setdefault(needs.source, Book(needs.source))
         return Loaded(
@@ -77,15 +83,15 @@ class _Tables:
             self.bet_stop and self.bet_stop.code,
         )
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - the Protocol's
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Steps[None]:  # noqa: ARG002 - the Protocol's
         yield from ()
         self.pending.append((source, changes))
 
-    def balance_now(self, account: str) -> Script[int | None]:  # noqa: ARG002 - the Protocol's
+    def balance_now(self, account: str) -> Steps[int | None]:  # noqa: ARG002 - the Protocol's
         yield from ()
         return None
 
-    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Script[None]:  # noqa: ARG002 - as above
+    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Steps[None]:  # noqa: ARG002 - as above
         yield from ()
 
     def commit(self) -> None:
@@ -253,12 +259,12 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         with self._lock:
             return tuple(self._tables.findings.values())
 
-    def _perform(self, script: Script[T]) -> T:
+    def _perform(self, script: Steps[T]) -> T:
         # The call under way has loaded its rows: what is moved meanwhile would be overwritten, or lost with it.
         check_outside(self)
         with self._lock, Transaction(self):
             try:
-                result = drive(script, lambda step: step.answered(None))
+                result = run(script, _asked)
                 self._tables.commit()
             finally:
                 self._tables.pending.clear()

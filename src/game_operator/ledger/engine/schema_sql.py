@@ -3,8 +3,8 @@
 import re
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.ledger.engine.script import Kind
 from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl, lock_of_calls, table_names
+from game_operator.ledger.steps import Kind
 
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")

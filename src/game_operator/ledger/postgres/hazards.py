@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 _LOG = logging.getLogger("game_operator.ledger")
 
@@ -163,7 +163,7 @@ class Identities:
         text = str(getattr(failed, "orig", failed))
         return next((table for table, key in self._keys.items() if key.search(text)), None)
 
-    def behind(self) -> Script[list[tuple[bool, str]]]:
+    def behind(self) -> Steps[list[tuple[bool, str]]]:
         """Return whether this user may set it, and what to do else, of each sequence behind its ids; read only."""
         rows: Rows = yield Execute(self._compare, ())
         return [
@@ -172,12 +172,12 @@ class Identities:
             if highest is not None and last is not None and last < highest
         ]
 
-    def hidden(self) -> Script[list[str]]:
+    def hidden(self) -> Steps[list[str]]:
         """Return the sequences that this user may not look at."""
         rows: Rows = yield Execute(self._compare, ())
         return [sequence for _, sequence, highest, last, _ in rows if highest is not None and sequence and last is None]
 
-    def advanced(self, *, failed_table: str | None = None) -> Script[None]:
+    def advanced(self, *, failed_table: str | None = None) -> Steps[None]:
         """Set each sequence that is behind its highest id to 1,000 above it; that of *failed_table* must be set."""
         rows: Rows = yield Execute(self._compare, ())
         for table, sequence, highest, last, may_set in rows:
