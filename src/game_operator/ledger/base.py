@@ -301,9 +301,11 @@ class LedgerBase(Forkable, ABC):
     def _applied(self, items: Sequence[Item]) -> Steps[list[Result]]:
         """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""
         fit = self._fit
-        if type(fit.accounts) is not Balances or items[0].terms.source not in fit.sources.known:
+        done: Mapping[int, Outcome] = {}
+        if type(fit.accounts) is Balances and items[0].terms.source in fit.sources.known:
+            done = yield partial(self._connected.express, items)
+        if not done:
             return (yield from self._written(partial(apply_items, items, fit)))
-        done: Mapping[int, Outcome] = yield partial(self._connected.express, items)
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
 
     def _owned(self, call: WebhookCall, terms: Terms, connection: Any = None) -> Steps[None]:
