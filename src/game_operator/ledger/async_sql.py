@@ -38,7 +38,7 @@ from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_be
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.ledger.staff.spending import Spent, checked_since, spent
-from game_operator.ledger.steps import Steps, as_steps, run, run_async
+from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -108,7 +108,7 @@ class AsyncSqlLedger(LedgerBase):
             if store is not None:
                 await store.close()
 
-    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
+    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
@@ -157,7 +157,7 @@ class AsyncSqlLedger(LedgerBase):
         return await self._pinger.ping_async(self._url, timeout_seconds)
 
     async def keep_anomaly(
-        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
     ) -> None:
         """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
         script = partial(keep_anomaly, operation, kind, body, source)
@@ -182,7 +182,7 @@ class AsyncSqlLedger(LedgerBase):
         account = account_asked_for(player_id, self._accounts)
         return await self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
-    async def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Any = None) -> Spent:
+    async def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Connection = None) -> Spent:
         """Return what an account has wagered and got, as ``SqlLedger.spent`` does."""
         key, since = account_asked_for(account, self._accounts), checked_since(since_millis)
         if connection is None:

@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from random import uniform
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
@@ -46,7 +46,7 @@ from game_operator.ledger.rules.book import Anomaly, Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies, queries
 from game_operator.ledger.staff.queries import Use
-from game_operator.ledger.steps import ConflictError, Kind, Step, Steps, as_steps, driver
+from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, as_steps, driver
 from game_operator.models.webhooks import WebhookCall
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class LedgerBase(Forkable, ABC):
 
     @abstractmethod
     def apply(
-        self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None
+        self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None
     ) -> Outcome | Awaitable[Outcome]:
         """Apply a call."""
 
@@ -225,7 +225,7 @@ class LedgerBase(Forkable, ABC):
         """Keep where the database is."""
         self._url = checked_url(url)
 
-    def _run_of_queue(self) -> Callable[[Sequence[Item]], Any]:
+    def _run_of_queue(self) -> Callable[[Sequence[Item]], Answer]:
         """Return what commits a batch of the queue, in a span if there is telemetry."""
         telemetry, run, done = self._telemetry, self._apply_all, driver(awaits=self._awaits)
         if telemetry is None:
@@ -308,7 +308,7 @@ class LedgerBase(Forkable, ABC):
             return (yield from self._written(partial(apply_items, items, fit)))
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
 
-    def _owned(self, call: WebhookCall, terms: Terms, connection: Any = None) -> Steps[None]:
+    def _owned(self, call: WebhookCall, terms: Terms, connection: Connection = None) -> Steps[None]:
         """Raise LedgerError for a call of a player that we do not own; keep a deposit or rollback as an anomaly."""
         if self._owns is None or not isinstance(call, WebhookCall):
             return
@@ -322,7 +322,7 @@ class LedgerBase(Forkable, ABC):
                 yield from self._kept(anomaly, terms.source, connection)
             raise
 
-    def _kept(self, anomaly: Anomaly, source: str, connection: Any) -> Steps[None]:
+    def _kept(self, anomaly: Anomaly, source: str, connection: Connection) -> Steps[None]:
         """Keep an anomaly beside the caller's transaction; SQLite has one writer, so there in it."""
         script = partial(anomalies.store_anomaly, anomaly, source)
         if connection is None:

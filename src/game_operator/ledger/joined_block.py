@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
+from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.observed_commits import observed_joined
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.joined_connections import left_open
@@ -34,15 +35,15 @@ from game_operator.ledger.staff.repairs import (
     repair_bet,
     settled_at,
 )
-from game_operator.ledger.steps import Steps, run, run_async
+from game_operator.ledger.steps import Connection, Steps, run, run_async
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
 
 #: Opens the operator's transaction, yields its connection, and commits when it is left.
-Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
+Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 #: The same for asyncio.
-AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Connection]]
 #: Which calls are looked up after their commit: those until one is found, or that show a sign of nesting; all; none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
@@ -87,7 +88,7 @@ class JoinedBlock:
             )
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
-        self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
+        self._ledger: LedgerBase = ledger
         self._transaction, self._terms, self._confirm = transaction, terms, confirm
         self._awaits = awaits
         #: Of the calls that PostgreSQL has rolled back: they repeat in this order.
@@ -163,7 +164,7 @@ class JoinedBlock:
         """Return whether to look up what a call has stored before it is answered; a refusal, too."""
         return self._confirm == "always" or (self._confirm == "first" and (may_be_open or not self._is_found))
 
-    def _repeated(self, work: Callable[[Any], Steps[T]]) -> Steps[tuple[T, bool]]:
+    def _repeated(self, work: Callable[[Connection], Steps[T]]) -> Steps[tuple[T, bool]]:
         """
         Do *work* in a transaction of the operator, and repeat it in another one if PostgreSQL asks for that.
 
@@ -176,7 +177,7 @@ class JoinedBlock:
             with suppress(ValueError):  # Nearly no call waits for a turn.
                 self._turns.remove(turn)
 
-    def _attempted(self, work: Callable[[Any], Steps[T]], turn: "_Turn") -> Steps[tuple[T, bool]]:
+    def _attempted(self, work: Callable[[Connection], Steps[T]], turn: "_Turn") -> Steps[tuple[T, bool]]:
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
         for left in reversed(range(_MOST_ATTEMPTS)):
@@ -221,7 +222,9 @@ class JoinedBlock:
             yield self._ledger._nap(uniform(nap / 2, nap))  # noqa: S311 - as above
             nap = min(1.3 * nap, 0.01)
 
-    def _inside(self, manager: Any, work: Callable[[Any], Steps[T]], done: list[tuple[T, Callable[[], bool]]]) -> None:
+    def _inside(
+        self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
+    ) -> None:
         with CommitWatch() as watch, ExitStack() as block:
             try:
                 connection = block.enter_context(manager)
@@ -239,7 +242,7 @@ class JoinedBlock:
             watch.observe(connection)
 
     async def _inside_async(
-        self, manager: Any, work: Callable[[Any], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
+        self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
     ) -> None:
         with CommitWatch() as watch:
             async with manager as connection:

@@ -47,6 +47,7 @@ from game_operator.ledger.steps import (
     Answer,
     AskOperator,
     ConflictError,
+    Connection,
     Execute,
     Kind,
     Rows,
@@ -115,14 +116,14 @@ class Joiner:
         self._dialects: dict[Kind, SqlDialect] = {}
         self.make_tables: Attempt[None] | None = None
 
-    def apply(self, item: Item, connection: Any) -> Steps[Outcome]:
+    def apply(self, item: Item, connection: Connection) -> Steps[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = yield from self._caller(connection)
         outcome = yield from self._run(caller, partial(self._applied, item), _APPLY, item)
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
-    def apply_held(self, item: Item, connection: Any) -> Steps[Outcome]:
+    def apply_held(self, item: Item, connection: Connection) -> Steps[Outcome]:
         """
         Apply *item*; with *connection*'s transaction, the operator gives up all of it if this raises.
 
@@ -132,23 +133,23 @@ class Joiner:
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._applied, item), _HOLD))
 
-    def run_held(self, script: Callable[[SqlDialect], Steps[T]], connection: Any) -> Steps[T]:
+    def run_held(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that stores, as ``apply_held`` does."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _HOLD))
 
-    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Any) -> Steps[T]:
+    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _APPLY))
 
-    def read(self, script: Callable[[Kind], Steps[T]], connection: Any) -> Steps[T]:
+    def read(self, script: Callable[[Kind], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that only reads in *connection*'s open transaction."""
         caller = yield from self._caller(connection, only_reads=True)
         yield from caller.enter(self._pooler)
         return (yield partial(self._done, script(caller.kind), self._performer(caller, "")))  # type: ignore[no-any-return]  # What the script returns.
 
-    def _caller(self, connection: Any, *, only_reads: bool = False) -> Steps[Caller]:
+    def _caller(self, connection: Connection, *, only_reads: bool = False) -> Steps[Caller]:
         # What an AsyncSqlLedger lends on SQLite is not awaited.
         is_lent = isinstance(connection, sqlite3.Connection) and (only_reads or is_inside(self._ledger()))
         return (yield from caller_of(connection, awaits=self._awaits and not is_lent))

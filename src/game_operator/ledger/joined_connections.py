@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 
 from game_operator.errors import LedgerError, TransactionRequiredError
 from game_operator.ledger.postgres.hazards import DJANGO, SQLALCHEMY, is_from, plain_connection, psycopg_of
-from game_operator.ledger.steps import Kind, Rows, Steps
+from game_operator.ledger.steps import Connection, Kind, Rows, Steps
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
@@ -45,8 +45,8 @@ class Caller(ABC):
     #: psycopg's connection behind a pooler, where no statement may be prepared by name.
     _pooled: Any = None
 
-    def __init__(self, connection: Any) -> None:
-        self.connection: Any = connection
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
         #: What the caller passed.
         self.original: Any = connection
 
@@ -116,7 +116,7 @@ class _Psycopg(Caller):
 class _Django(Caller):
     """``django.db.connection``, or one of ``django.db.connections``."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.kind = _kind(connection.vendor)
 
@@ -136,7 +136,7 @@ class _Django(Caller):
 class _SqlAlchemy(Caller):
     """SQLAlchemy's Connection and AsyncConnection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.kind, self._paramstyle = _kind(connection.dialect.name), connection.dialect.paramstyle
 
@@ -144,7 +144,7 @@ class _SqlAlchemy(Caller):
         if not self.connection.in_transaction():
             how = "async with" if hasattr(self.connection, "sync_connection") else "with"
             raise _required(f"{how} engine.begin() as connection: or {how} connection.begin(): begins one")
-        plain = getattr(self.connection, "sync_connection", self.connection)
+        plain: Connection = getattr(self.connection, "sync_connection", self.connection)
         driver = plain.connection.driver_connection
         # Python's sqlite3 begins before the first INSERT, UPDATE or DELETE, and not before a SAVEPOINT, whose RELEASE
         # would then commit.
@@ -176,7 +176,7 @@ class _SqlAlchemy(Caller):
 class _Session(_SqlAlchemy):
     """SQLAlchemy's Session and AsyncSession."""
 
-    def __init__(self, connection: Any, session: Any) -> None:
+    def __init__(self, connection: Connection, session: Any) -> None:
         super().__init__(connection)
         self.original = session
 
@@ -210,7 +210,7 @@ _CALLERS: dict[tuple[str, str], tuple[bool, Callable[[Any], Caller | Steps[Calle
 }
 
 
-def caller_of(connection: Any, *, awaits: bool) -> Steps[Caller]:
+def caller_of(connection: Connection, *, awaits: bool) -> Steps[Caller]:
     """Return *connection* as a Caller; raise TypeError if a ledger that *awaits*, or not, does not take it."""
     kind = type(connection)
     known = (_CALLERS.get((base.__module__, base.__qualname__)) for base in kind.__mro__)
@@ -248,7 +248,7 @@ def _is_pooled(driver: Any, pooler: bool | None) -> Steps[bool]:
     return known
 
 
-def _psycopg_cursor(connection: Any) -> Any:
+def _psycopg_cursor(connection: Connection) -> Any:
     """Return a plain cursor; the caller's own factories may make dicts, or read other placeholders."""
     import psycopg
 
@@ -289,7 +289,7 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
         return None
 
     def has_failed() -> bool:
-        connection: Any = watched()
+        connection: Connection = watched()
         if getattr(connection, "in_atomic_block", False) and connection.needs_rollback:  # Django
             return True
         # SQLAlchemy would connect again to answer for one that is closed.
@@ -301,7 +301,7 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
     return has_failed
 
 
-def left_open(connection: Any) -> Callable[[], bool]:
+def left_open(connection: Connection) -> Callable[[], bool]:
     """
     Return what says, after its block was left, whether the transaction of *connection* may not be committed.
 

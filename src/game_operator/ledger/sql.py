@@ -41,7 +41,7 @@ from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_be
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.ledger.staff.spending import Spent, checked_since, spent
-from game_operator.ledger.steps import Steps, as_steps, run
+from game_operator.ledger.steps import Connection, Steps, as_steps, run
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -115,7 +115,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         with self._mutex.lock:
             self._store.close()
 
-    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
@@ -157,7 +157,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         finally:
             self._mutex.lock.release()
 
-    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
+    def keep_anomaly(
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
+    ) -> None:
         """
         Keep a genuine call that was refused before it was a call; the same body again is counted.
 
@@ -208,7 +210,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         account = account_asked_for(player_id, self._accounts)
         return self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
-    def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Any = None) -> Spent:
+    def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Connection = None) -> Spent:
         """
         Return what an account has wagered and got for the bets that were opened since a time, over all its sources.
 

@@ -24,10 +24,12 @@ from game_operator.errors import LedgerError, LedgerUnavailableError
 T = TypeVar("T")
 #: The kinds of database.
 Kind: TypeAlias = Literal["sqlite", "postgres"]
-#: What a driver sends back for a statement.
+#: What a driver sends back for a statement: values of the database's own kinds.
 Rows: TypeAlias = Sequence[Sequence[Any]]
 #: What came of a step, which the step alone knows.
 Answer: TypeAlias = Any
+#: A connection of any driver or library that we take one of, most of which are not installed.
+Connection: TypeAlias = Any
 
 
 class ConflictError(Exception):
@@ -68,9 +70,9 @@ class AskOperator(NamedTuple):
     """
 
     name: str
-    answer: Callable[[Any], Any]
+    answer: Callable[[Connection], Answer]
 
-    def answered(self, connection: Any) -> Any:
+    def answered(self, connection: Connection) -> Answer:
         """Return the answer, where nothing awaits."""
         answer = self.answer(connection)
         if inspect.isawaitable(answer):
@@ -82,7 +84,7 @@ class AskOperator(NamedTuple):
             )
         return answer
 
-    def answering(self, connection: Any, *, awaits: bool) -> "Steps[Any]":
+    def answering(self, connection: Connection, *, awaits: bool) -> "Steps[Answer]":
         """Return the answer, awaited if it is to be and may be."""
         try:
             return (yield partial(self.answer if awaits else self.answered, connection))

@@ -15,7 +15,7 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.rules.book import Item, asks_operator
-from game_operator.ledger.steps import Steps, run, run_async
+from game_operator.ledger.steps import Answer, Steps, run, run_async
 
 _MOST = 64
 _Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
@@ -37,7 +37,7 @@ class _Ticket:
 class _Queue:
     """What the queues for threads and for tasks share: a batch, and each call by itself if it fails."""
 
-    def __init__(self, run: Callable[[Sequence[Item]], Any], *, most: int = _MOST) -> None:
+    def __init__(self, run: Callable[[Sequence[Item]], Answer], *, most: int = _MOST) -> None:
         self._run = run
         self._most = most
 

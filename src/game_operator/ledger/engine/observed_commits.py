@@ -1,8 +1,8 @@
 """What telemetry sees of the ledger: a span for each commit, and the money and anomalies of its calls."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from game_operator.errors import UnknownSourceError
 from game_operator.ledger.api import Outcome, Terms
@@ -22,7 +22,10 @@ _UNKNOWN = "unknown"
 
 
 def observed_batch(
-    run: Callable[[Sequence[Item]], Any], items: Sequence[Item], telemetry: "Telemetry", system: str
+    run: Callable[[Sequence[Item]], list[Result] | Awaitable[list[Result]]],
+    items: Sequence[Item],
+    telemetry: "Telemetry",
+    system: str,
 ) -> Steps[list[Result]]:
     """Let *run* commit a batch of calls, in the span of a commit; what it returns is awaited under asyncio."""
     span = _begun(telemetry, items, system)
