@@ -28,7 +28,7 @@ from game_operator import (
     SessionTokenBuilder,
 )
 from game_operator.backoffice import Catalogue, Reconciler
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 
 Transaction = Callable[[], AbstractContextManager[object]]
@@ -108,9 +108,8 @@ async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorCli
 
 
 def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLedger, opens: Transaction) -> None:
-    """A ledger in memory has no transaction to join, and one that is awaited needs a wallet that awaits."""
+    """One that is awaited needs a wallet that awaits."""
     JoinedWallet(other, opens)  # type: ignore[arg-type]
-    JoinedWallet(MemoryLedger(), opens)  # type: ignore[arg-type]
     JoinedWallet(ledger, opens, confirm="once")  # type: ignore[arg-type]
     AsyncJoinedWallet(other, opens)  # type: ignore[arg-type]
 

@@ -30,7 +30,7 @@ from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item, asks_operator
-from game_operator.ledger.sqlite import AsyncSqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
@@ -337,7 +337,7 @@ class AsyncSqlLedger(LedgerBase):
 
     async def _open_sqlite(self) -> AsyncSqliteStore:
         store = AsyncSqliteStore()
-        await store.open(self._sqlite)
+        await store.open(partial(self._sqlite, SqliteStore))
         return store
 
     async def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:

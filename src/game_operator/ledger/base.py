@@ -55,6 +55,7 @@ else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
+StoreT = TypeVar("StoreT", bound=SqliteStore)
 
 _MOST_CONFLICTS = 10
 #: How many anomalies are resolved in one transaction.
@@ -242,8 +243,8 @@ class LedgerBase(Forkable, ABC):
     def _open_sqlite(self) -> Store | Awaitable[Store]:
         """Open the store of an SQLite file."""
 
-    def _sqlite(self) -> SqliteStore:
-        return SqliteStore(
+    def _sqlite(self, make: type[StoreT]) -> StoreT:
+        return make(
             path_of(self._url),
             self._prefix,
             migrate=self._migrate,
@@ -352,8 +353,11 @@ class LedgerBase(Forkable, ABC):
 
     def _added(self, source: str) -> Steps[None]:
         check_source_name(source)
-        yield partial(self._write, lambda: self._fit.sources.add(source, self._fit))
+        yield partial(self._write, partial(self._source_added, source))
         self._fit.sources.known.add(source)
+
+    def _source_added(self, source: str) -> Steps[None]:
+        yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Steps[Outcome]:
         foreign = {"accept_foreign": accept_foreign, "asks_owns": self._owns is not None}

@@ -34,6 +34,7 @@ from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
@@ -47,7 +48,6 @@ from game_operator.money import Cents
 
 if TYPE_CHECKING:
     from game_operator.ledger.postgres.store import PostgresStore
-    from game_operator.ledger.sqlite import SqliteStore
     from game_operator.telemetry import Telemetry
 else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
@@ -95,7 +95,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         run(self._open())
 
     def _open_sqlite(self) -> Store:
-        return self._sqlite()
+        return self._sqlite(SqliteStore)
 
     def _make_queue(self) -> None:
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.

@@ -1,14 +1,15 @@
 """How a batch of calls is applied in one transaction: load the rows, decide, store what changed."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TypeAlias
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome
-from game_operator.ledger.rules.book import Book, Changes, Item, Needs
+from game_operator.ledger.api import CallRecord, Outcome
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.rules.book import Book, Item, Needs
 from game_operator.ledger.steps import AFTER, MAY_BET, AskOperator, Steps
 from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents
@@ -22,56 +23,7 @@ _CODE = re.compile(r"[A-Z0-9_]{1,64}")
 _NO_REFUSAL = frozenset({"SYSTEM_ERROR", "INVALID_SIGNATURE"})
 
 
-class Loaded(NamedTuple):
-    """
-    The rows a batch needs, and the clock as it was read while they were locked.
-
-    With a withdraw in the batch, *stop_code* is what it is refused with while bets are stopped.
-    """
-
-    accounts: Iterable[Account]
-    bets: Iterable[BetRecord]
-    calls: Iterable[CallRecord]
-    clock_millis: int
-    stop_code: str | None = None
-
-
-class KnownSources(Protocol):
-    """The sources whose calls are taken."""
-
-    def knows(self, source: str) -> bool:
-        """Return whether calls of *source* are taken, as far as is known without looking."""
-
-    def settle(self, source: str) -> Steps[LedgerError | None]:
-        """Register *source* if it is the first; return the error if its calls are refused."""
-
-
-class Dialect(Protocol):
-    """
-    How one kind of database loads and stores.
-
-    One whose accounts have keys of several parts has ``key_parts``, and one whose balances move by more than a cent
-    ``step_cents``.
-    """
-
-    @property
-    def sources(self) -> KnownSources:
-        """The sources whose calls are taken."""
-
-    def load(self, needs: Needs) -> Steps[Loaded]:
-        """Lock the accounts, then read bets and calls: rows of a locked account stand still."""
-
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Steps[None]:
-        """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
-
-    def balance_now(self, account: str) -> Steps[int | None]:
-        """Return a balance in cents as this transaction sees it; None if it is not there, or nobody else moves it."""
-
-    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Steps[None]:
-        """Keep another balance as the one that a stored call is answered with."""
-
-
-def apply_items(items: Sequence[Item], dialect: Dialect) -> Steps[list[Result]]:
+def apply_items(items: Sequence[Item], dialect: SqlDialect) -> Steps[list[Result]]:
     """
     Apply *items*, all of one source, one after another; return an outcome or an exception for each.
 
@@ -83,7 +35,7 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Steps[list[Result]]:
     refused: LedgerError | None = None
     if not dialect.sources.knows(source) and any(_needs_source(item) for item in items):
         refused = yield from dialect.sources.settle(source)
-    needs, failed = _needs_of(items, Needs(source, key_parts=getattr(dialect, "key_parts", 1)), refused)
+    needs, failed = _needs_of(items, Needs(source, key_parts=dialect.key_parts), refused)
     book, clock_millis = yield from _loaded_book(items, failed, needs, dialect)
     was = dict(book.accounts)
     if isinstance(refused, UnknownSourceError):
@@ -109,7 +61,7 @@ def run_after(
     account: str | None,
     stored: Sequence[CallRecord],
     source: str,
-    dialect: Dialect,
+    dialect: SqlDialect,
 ) -> Steps[Outcome]:
     """
     Let the operator's own statements run after those of a call; return the outcome to answer with.
@@ -164,15 +116,14 @@ def _needs_source(item: Item) -> bool:
 
 
 def _loaded_book(
-    items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: Dialect
+    items: Sequence[Item], failed: dict[int, Exception], needs: Needs, dialect: SqlDialect
 ) -> Steps[tuple[Book, int]]:
     """Load until all is there: a bet may name another account than its player's, and its withdraw's tx_id."""
     sound = [item for index, item in enumerate(items) if index not in failed] if failed else items
     read_again = False
     for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
-        step_cents = getattr(dialect, "step_cents", 1)
-        book = Book(needs.source, key_parts=needs.key_parts, step_cents=step_cents)
+        book = Book(needs.source, key_parts=needs.key_parts, step_cents=dialect.step_cents)
         book.accounts = {account.key: account for account in loaded.accounts}
         book.stop_code = loaded.stop_code
         book.bets = {bet.bet_id: bet for bet in loaded.bets}

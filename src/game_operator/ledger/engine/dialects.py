@@ -9,11 +9,10 @@ server's, read row by row after each lock.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, ClassVar, NamedTuple
 
-from game_operator.ledger.api import OPEN_FIRST, Account, CallRecord
-from game_operator.ledger.engine.batch import Loaded
+from game_operator.ledger.api import OPEN_FIRST, Account, BetRecord, CallRecord
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
@@ -36,6 +35,20 @@ from game_operator.ledger.engine.tables import (
 )
 from game_operator.ledger.rules.book import Changes, Needs, NewFinding, Posting
 from game_operator.ledger.steps import ConflictError, Execute, Kind, Rows, Steps, Together
+
+
+class Loaded(NamedTuple):
+    """
+    The rows a batch needs, and the clock as it was read while they were locked.
+
+    With a withdraw in the batch, *stop_code* is what it is refused with while bets are stopped.
+    """
+
+    accounts: Iterable[Account]
+    bets: Iterable[BetRecord]
+    calls: Iterable[CallRecord]
+    clock_millis: int
+    stop_code: str | None = None
 
 
 class Balances:

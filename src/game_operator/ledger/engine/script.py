@@ -1,9 +1,6 @@
 """The names of steps, until all use them."""
 
 from game_operator.ledger.engine.batch import (
-    Dialect,
-    KnownSources,
-    Loaded,
     Result,
     apply_item,
     apply_items,
@@ -11,6 +8,8 @@ from game_operator.ledger.engine.batch import (
     may_refuse,
     run_after,
 )
+from game_operator.ledger.engine.dialects import Loaded
+from game_operator.ledger.engine.dialects import SqlDialect as Dialect
 from game_operator.ledger.steps import (
     AFTER,
     MAY_BET,
@@ -41,7 +40,6 @@ __all__ = [
     "Dialect",
     "Execute",
     "Kind",
-    "KnownSources",
     "Loaded",
     "Result",
     "Rows",

@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.engine.batch import Dialect
 from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
-from game_operator.ledger.rules.book import Needs
 from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import problem_of_id
 
@@ -98,9 +96,8 @@ class Sources:
         known = known or (yield from self._register(source))
         return None if source in known else refusal(source, known)
 
-    def add(self, name: str, dialect: Dialect) -> Steps[None]:
+    def add(self, name: str, at_millis: int) -> Steps[None]:
         """Register *name* beside the others; a known one stays as it is."""
-        at_millis = (yield from dialect.load(Needs(""))).clock_millis
         known: list[str] = []
         while name not in known:  # Once more, if another first source was registered while this one waited for it.
             yield Execute(_sql(self._prefix)["add"], (name, at_millis))

@@ -421,8 +421,3 @@ def test_ids_that_no_bet_can_have(sqlite_url: str, bet_id: Any, error: type[Exce
         with pytest.raises(error, match="bet_id must"):
             case_file(ledger, bet_id)
         assert not case_file(ledger, "b" * 256).is_known
-
-
-def test_a_ledger_in_memory_has_no_tables_to_read() -> None:
-    with pytest.raises(TypeError, match="must be an SqlLedger, not MemoryLedger"):
-        case_file(MemoryLedger(), "b1")  # type: ignore[arg-type]  # That is the point.
