@@ -140,11 +140,20 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TransportFailed:
-    """No response. *sent* is False only if nothing of the request can have reached the service."""
+    """
+    No response.
+
+    Attributes:
+        reason: Why, in words.
+        sent: False only if nothing of the request can have reached the service.
+        timed_out: Whether the time was up.
+        untrusted: Whether the other side's certificate was refused.
+    """
 
     reason: str = field(repr=False)
     sent: bool
     timed_out: bool = False
+    untrusted: bool = False
 
     def reason_without(self, secret: bytes) -> str:
         """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""

@@ -1,6 +1,7 @@
 """What an attempt to send a request led to: how far it got, and what a response or an error means."""
 
 import os
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -80,7 +81,13 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
     is_misnamed = "aiohttp" in roots_of(error.__cause__).values()
     sent = progress.is_sent or (not is_connecting and (is_misnamed or kinds.isdisjoint(_NEVER_SENT)))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-    return TransportFailed(reason_of(error), sent, timed_out)
+    return TransportFailed(reason_of(error), sent, timed_out, _is_untrusted(error))
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 #: Libraries whose errors have the same names, and those that say that a request never left.
@@ -103,7 +110,8 @@ def reason_of(error: Exception) -> str:
     if behind is not None and behind.errno:
         text = os.strerror(behind.errno)  # anyio's words around it say nothing.
     if "header value" in text:
-        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
+        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client. All its
+        # errors have one class, and nothing but this sentence tells them apart.
         text = "a header has a value that cannot be sent"
     return f"{name}: {text}" if text else name
 
