@@ -303,11 +303,11 @@ def _hints_in(request: WebhookRequest) -> str:
 def _encoding_of(request: WebhookRequest) -> str:
     """Return what to add to a reason if the body may be compressed, else ""."""
     values = [value.strip() for name, value in request.headers if name == b"content-encoding"]
-    told = b", ".join(values).decode("latin-1")
-    if not told or told.lower() == "identity":
+    coding = b", ".join(values).decode("latin-1")
+    if not coding or coding.lower() == "identity":
         return ""
     return (
-        f". The body's Content-Encoding is {shown(told[:_SHOWN_CHARACTERS])}, and the receiver never unpacks a body: "
+        f". The body's Content-Encoding is {shown(coding[:_SHOWN_CHARACTERS])}, and the receiver never unpacks a body: "
         "switch off the compression of request bodies, in the proxy or at the caller"
     )
 
