@@ -185,9 +185,7 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
     if isinstance(answer, TransportFailed):
         found = f"{base_url} cannot be reached: {shown(answer.reason)[1:-1]}"
         todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
-        if answer.untrusted:
-            todo = "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
-        return Check(name, "unreachable", found, todo)
+        return Check(name, "unreachable", found, answer.remedy or todo)
     patient.answer, patient.answered_at = answer, asked_at + seconds / 2
     found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"
     if answer.status in (400, 401):

@@ -81,15 +81,22 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
     is_misnamed = "aiohttp" in roots_of(error.__cause__).values()
     sent = progress.is_sent or (not is_connecting and (is_misnamed or kinds.isdisjoint(_NEVER_SENT)))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-    return TransportFailed(reason_of(error), sent, timed_out, _is_untrusted(error))
+    return TransportFailed(reason_of(error), sent, timed_out, _remedy_for(error))
 
 
-def _is_untrusted(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+def _remedy_for(error: BaseException | None) -> str:
+    """Return what to do about an error of TLS that stands behind *error*, or ""."""
+    while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
-    return error is not None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "Check the host name in the address. For a private CA, set SSL_CERT_FILE to its certificates."
+    if error is not None and error.reason in _NO_TLS:
+        return "Nothing was sent: that port speaks plain http, not TLS. Pass http:// instead of https://."
+    return ""
 
 
+#: What OpenSSL calls an answer that is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: Libraries whose errors have the same names, and those that say that a request never left.
 _FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}

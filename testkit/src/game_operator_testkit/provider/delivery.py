@@ -120,6 +120,7 @@ class Carried:
         url: Where it went; "" in process.
         timed_out: Whether no answer came in time.
         unreachable: Whether nobody could be reached: nothing was sent.
+        remedy: What to do about that; "" if somebody was reached.
         place: Which exchange of a record it is, counted from 0.
         closed: What is known of a kept connection that the wallet closed before one byte of an answer; the request was
             then sent again, on a new one.
@@ -136,6 +137,7 @@ class Carried:
     unreachable: bool = False
     place: int = 0
     closed: ClosedUnansweredError | None = field(default=None, repr=False, compare=False)
+    remedy: str = ""
 
     @property
     def sent_again(self) -> bool:
@@ -195,6 +197,7 @@ class Begun:
         *,
         timed_out: bool = False,
         unreachable: bool = False,
+        remedy: str = "",
         closed: ClosedUnansweredError | None = None,
     ) -> Carried:
         """Return what came of it just now."""
@@ -209,6 +212,7 @@ class Begun:
             timed_out,
             unreachable,
             closed=closed,
+            remedy=remedy,
         )
 
 
