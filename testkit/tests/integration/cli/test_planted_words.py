@@ -28,14 +28,9 @@ from tests.support.command_line import Run
 
 _KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, GameOperatorError)]
 #: Their mistakes show in texts: of exceptions, of floats, of bodies that cannot be read, of statuses and of codes.
-_WRONG = ("TellsExceptions", "RendersFloats", "AnswersNoJsonWith400", "CutsAmounts", "PaysEachTime", "ZeroIsNobody")
-_WRONG += (
-    "WritesCentsWithoutZero",
-    "RefusesWhileBusy",
-    "DebitsInVain",
-    "FallsOverGarbage",
-    "TellsCents",
-    "KeepsForgeries",
+_WRONG = (
+    *("TellsExceptions", "RendersFloats", "AnswersNoJsonWith400", "CutsAmounts", "PaysEachTime", "ZeroIsNobody"),
+    *("WritesCentsWithoutZero", "RefusesWhileBusy", "DebitsInVain", "FallsOverGarbage", "TellsCents", "KeepsForgeries"),
 )
 _SCENARIOS = ("A01", "A02", "A04", "B01", "B05", "C02", "D01", "E01", "E03", "F02", "F09", "G02", "G04", "H01")
 
@@ -51,17 +46,20 @@ def _planted(text: str) -> str:
     return text.translate(_OTHER_LETTERS)
 
 
-def _of_fields(kind: type, *names: str) -> Callable[..., None]:
-    """Return an ``__init__`` of *kind* that plants other words into the fields called *names*."""
+def _of_field(kind: Any, name: str) -> Callable[..., None]:  # Any: a class, whose __init__ is replaced.
+    """Return an ``__init__`` of *kind* that plants other words into the field called *name*."""
     made = kind.__init__
 
     @wraps(made)
-    def init(self: Any, *args: Any, **fields: Any) -> None:
+    def init(self: object, *args: object, **fields: object) -> None:
         made(self, *args, **fields)
-        for name in names:
-            object.__setattr__(self, name, _planted(getattr(self, name)))
+        object.__setattr__(self, name, _planted(getattr(self, name)))
 
     return init
+
+
+def _in_other_words(told: property) -> property:
+    return property(lambda self: _planted(told.__get__(self)))
 
 
 @contextmanager
@@ -70,15 +68,12 @@ def _other_words() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for kind in _KINDS:
             if isinstance(told := vars(kind).get("what"), property):
-                patch.setattr(kind, "what", property(lambda self, told=told: _planted(told.fget(self))))
+                patch.setattr(kind, "what", _in_other_words(told))
             patch.setattr(kind, "__str__", lambda self: self.what)
-        for kind, *names in (
-            (TransportFailed, "reason"),
-            (Carried, "problem"),
-            (Found, "reason"),
-            (Note, "reason"),
-        ):
-            patch.setattr(kind, "__init__", _of_fields(kind, *names))
+        patch.setattr(TransportFailed, "__init__", _of_field(TransportFailed, "reason"))
+        patch.setattr(Carried, "__init__", _of_field(Carried, "problem"))
+        patch.setattr(Found, "__init__", _of_field(Found, "reason"))
+        patch.setattr(Note, "__init__", _of_field(Note, "reason"))
         yield
 
 
