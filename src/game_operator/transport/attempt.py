@@ -90,7 +90,7 @@ def _remedy_for(error: BaseException | None) -> str:
         error = error.__cause__ or error.__context__
     if isinstance(error, ssl.SSLCertVerificationError):
         return "Check the host name in the address. For a private CA, set SSL_CERT_FILE to its certificates."
-    if error is not None and error.reason in _NO_TLS:
+    if getattr(error, "reason", None) in _NO_TLS:
         return "Nothing was sent: that port speaks plain http, not TLS. Pass http:// instead of https://."
     return ""
 
