@@ -142,7 +142,7 @@ class HttpCarrier:
             return self._begun(post.request).carried(None, "request lost")
         carried = await self.carry_request(post.request)
         if post.manner is Fault.REPLY_LOST and carried.answer is not None:
-            carried = replace(carried, problem="reply lost")
+            carried = replace(carried, problem="reply lost", is_lost=True)
         return carried
 
     async def carry_request(self, request: Request) -> Carried:

@@ -94,6 +94,7 @@ def test_the_words_are_others() -> None:
         assert ["reset" in str(each) for each in (*told, ApiError("reset", status_code=500))] == [False] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _WRONG)
 def test_the_certifier_judges_alike(name: str) -> None:
     """Verdicts, weights, causes and symptoms, and which failures are one mistake."""
@@ -175,6 +176,7 @@ def _commands(keys: KeyFiles, database: str, nobody: str, folder: Path) -> Mappi
     }
 
 
+@pytest.mark.outside
 def test_commands_end_alike(run: Run, keys: KeyFiles, database: str, nobody: str, tmp_path: Path) -> None:
     """With the same exit code, and the same type of error."""
     commands = _commands(keys, database, nobody, tmp_path)
