@@ -121,14 +121,8 @@ class Gate:
         self._covers_body = covers_body(authenticator)
         self._instances = instances
 
-    def open(self, request: WebhookRequest, *, now_millis: int | None = None) -> WebhookCall | DepositBatch | Refusal:
-        """
-        Return the call in *request*, or why it is refused.
-
-        *now_millis* is for authenticators that look at the time; ours do not. Never raises.
-        """
-        if now_millis is not None:
-            request = replace(request, at_millis=now_millis)
+    def open(self, request: WebhookRequest) -> WebhookCall | DepositBatch | Refusal:
+        """Return the call in *request*, or why it is refused; never raises."""
         operation = ""
         try:
             operation = self._operation_at(request.path)
