@@ -323,12 +323,7 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
 
     def repair(self, repair: "Repair") -> Outcome:
         """
-        Settle a bet without a call of the provider, and return what became of it; for the back office.
-
-        It runs in one of your transactions, with *after*.
-
-        Args:
-            repair: The bet, and how the provider settled it.
+        Settle a bet as ``Wallet.repair`` does, by *repair*, in one of your transactions with *after*.
 
         Raises:
             RepairRefusedError: The bet is not OPEN, or must not be settled.
@@ -337,18 +332,7 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
 
     def pay(self, payment: "Payment") -> "tuple[Finding, Outcome]":
         """
-        Post what is owed for a finding, once, in one of your transactions, and resolve it; for the back office.
-
-        Where the account gets money, *after* runs in the same transaction, with applied=True and a deposit that
-        stands for the payment: its amount is what is paid, and its tx_id names the finding. Where money is taken back,
-        *after* does **not** run, because no call of the provider stands for that. What is owed is worked out at this
-        moment, from what the account should have got for the bet and what it got so far.
-
-        Args:
-            payment: The finding, and who pays it and why.
-
-        Returns:
-            The finding, resolved, with ``paid_cents``; and the outcome with the new balance.
+        Post what is owed for a finding as ``Wallet.pay`` does, by *payment*, in one of your transactions.
 
         Raises:
             FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.

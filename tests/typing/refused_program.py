@@ -73,11 +73,9 @@ def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInf
     OperatorClient("https://api.example.com", "acme", Path("k"), 10.0)  # type: ignore[arg-type, call-arg]
     OperatorClient("https://api.example.com", "acme", Path("k"), retries="3")  # type: ignore[arg-type]
     client.fetch_bet(5)  # type: ignore[arg-type]
-    client.fetch_round_bets("i", "r")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i", round_id=None, round_no=None)  # type: ignore[call-overload]
-    client.fetch_round_bets(round_id="r")  # type: ignore[call-overload]
+    client.fetch_round_bets("i", "r")  # type: ignore[call-arg]
+    client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[arg-type]
+    client.fetch_round_bets(round_id="r")  # type: ignore[call-arg]
     client.grant_free_bet(player_id="p", instance_id="i", count=5)  # type: ignore[call-arg]
     client.with_options(retry=0)  # type: ignore[call-arg]
     limit: float = game.instances[0].bet_config.max_wager  # type: ignore[assignment]
@@ -99,7 +97,7 @@ def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
 async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorClient) -> None:
     """Neither is mistaken for the other."""
     await client.fetch_games()  # type: ignore[misc]
-    await other.fetch_round_bets(instance_id="i")  # type: ignore[call-overload]
+    await other.fetch_round_bets(round_id="r")  # type: ignore[call-arg]
     other.fetch_bet("bet-1").status  # type: ignore[attr-defined]
     async with client:  # type: ignore[attr-defined]
         pass

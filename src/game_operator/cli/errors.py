@@ -15,7 +15,6 @@ from game_operator.errors import (
     GameOperatorError,
     LedgerUnavailableError,
     OutcomeUnknownError,
-    RequestNotSentError,
     SchemaError,
     TransportError,
 )
@@ -45,8 +44,6 @@ _REMEDIES = {
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
 
-#: What OpenSSL calls an answer that is not TLS.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: Ctrl-C, and what a supervisor sends.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -63,10 +60,6 @@ def error_text(error: GameOperatorError) -> str:
             else "Check --database and --table-prefix. For a new ledger, `game-operator ledger open` makes them; "
             "`game-operator ledger schema --sql` prints the statements."
         )
-    if isinstance(error, RequestNotSentError) and any(
-        word in error.reason.upper().replace(" ", "_") for word in _NO_TLS
-    ):
-        remedy = "Nothing was sent: that port speaks plain http, not TLS. Pass http:// instead of https://."
     return f"{option}{error.what} {remedy}".rstrip()
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.client.proxies import proxy_of_environment, unreadable_exceptions
+from game_operator.client.proxies import proxy_of_environment
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -79,11 +79,6 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _operator_id(environ, patient)
     yield from _private_key(environ, patient)
     yield _key_pair(patient, registered)
-    if unreadable := unreadable_exceptions():
-        found = f"NO_PROXY has entries that cannot be read and are skipped: {', '.join(map(shown, unreadable))}"
-        yield Check(
-            "proxy exceptions", "advice", found, "Write names, addresses or networks, each perhaps with a port."
-        )
     yield _reachability(patient, deadline)
     yield _clock(patient)
     yield _signed_call(patient, deadline)
@@ -136,7 +131,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         key = {argument: found[argument] for argument in ("private_key", "passphrase")}
         patient.public_key = public_key_of(load_signer(key["private_key"], key["passphrase"]))
     except ConfigurationError as wrong:
-        yield Check(name, "problem", error_text(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
+        yield Check(name, "problem", error_text(wrong), todo)
         return
     patient.key = key
     assert patient.public_key is not None, "a key in PEM has a public half"
@@ -190,10 +185,7 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
     if isinstance(answer, TransportFailed):
         found = f"{base_url} cannot be reached: {shown(answer.reason)[1:-1]}"
         todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
-        # httpx has one class for whatever fails before there is a connection.
-        if "CERTIFICATE" in answer.reason.upper():
-            todo = "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
-        return Check(name, "unreachable", found, todo)
+        return Check(name, "unreachable", found, answer.remedy or todo)
     patient.answer, patient.answered_at = answer, asked_at + seconds / 2
     found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"
     if answer.status in (400, 401):

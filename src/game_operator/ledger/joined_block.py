@@ -229,7 +229,7 @@ class JoinedBlock:
             try:
                 connection = block.enter_context(manager)
             except RuntimeError as failed:
-                if "durable atomic block" not in str(failed):
+                if "durable atomic block" not in str(failed):  # Django raises a bare RuntimeError for it.
                     raise
                 raise LedgerError(
                     "Django has a transaction open already, so this call could be undone after its answer. Under "

@@ -325,7 +325,8 @@ class Joiner:
                 "connection= commits each statement by itself (autocommit), so the call would not be committed "
                 "together with yours: open a transaction on a connection without autocommit."
             ) from failed
-        # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing.
+        # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing. SQLite has
+        # no code for a missing table, and neither database names the table anywhere else.
         message = str(getattr(failed, "orig", failed))
         if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             advice = (

@@ -22,7 +22,6 @@ from game_operator.protocol.exact_json import read_json
 from game_operator.protocol.webhook import names_found, read_call
 
 #: The note on an amount that looks like currency units.
-_WITH_DECIMALS = "written with decimals, and read as cents"
 #: The canonical fields of each operation.
 _FIELDS: dict[str, tuple[str, ...]] = {
     call.operation: tuple(name for name in DEFAULT_FIELDS if name in call.__dataclass_fields__)
@@ -103,7 +102,7 @@ def _say(found: Understanding) -> None:
             (each.field, each.found_under or "–", _shown(each), _in_words(each), each.note) for each in found.fields
         )
         show_rows("Names are assumed: docs/decisions/0010", headings, rows, numbers=())
-        if any(_WITH_DECIMALS in each.note for each in found.fields):
+        if any(_has_decimals(each.field, each.in_body) and each.read_as is not None for each in found.fields):
             say(
                 "An amount is written with decimals, and read as cents: if the service means currency units, the "
                 "wallet must read its bodies with Profile(parse=...)."
@@ -206,5 +205,9 @@ def _notes(name: str, call: Any, found_under: str | None, in_body: object, odd: 
     ):
         yield "differs from the amount, which is what is credited: an anomaly"
     # 5.00 looks like currency units, and is read as 5 cents (docs/decisions/0010).
-    if name.endswith("_cents") and isinstance(in_body, Decimal):
-        yield _WITH_DECIMALS
+    if _has_decimals(name, in_body):
+        yield "written with decimals, and read as cents"
+
+
+def _has_decimals(name: str, in_body: object) -> bool:
+    return name.endswith("_cents") and isinstance(in_body, Decimal)

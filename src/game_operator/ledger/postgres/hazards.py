@@ -147,12 +147,22 @@ _UNKNOWN = (
 )
 
 
+def _constraint_of(failed: BaseException | None) -> str:
+    """Return the constraint that *failed* is about, as psycopg and asyncpg name it below their wrappers; or ""."""
+    while failed is not None:
+        for holder in (failed, getattr(failed, "diag", None)):
+            if isinstance(name := getattr(holder, "constraint_name", None), str):
+                return name
+        failed = getattr(failed, "orig", failed.__cause__)
+    return ""
+
+
 class Identities:
     """The identities of one ledger's tables in PostgreSQL."""
 
     def __init__(self, prefix: str) -> None:
         # The keys of partitions have names of their own. A partition takes no ids from before it was made, either.
-        self._keys = {f"{prefix}{table}": re.compile(rf'"{prefix}{table}(_\w+)?_(pkey|above)"') for table in _TABLES}
+        self._keys = {f"{prefix}{table}": re.compile(rf"{prefix}{table}(_\w+)?_(pkey|above)") for table in _TABLES}
         texts = [sql_texts(__package__, "hazards.sql", prefix=prefix, table=table) for table in self._keys]
         self._compare = " UNION ALL ".join(each["compare"] for each in texts)
         self._advance = texts[0]["advance"]
@@ -160,8 +170,8 @@ class Identities:
 
     def table_of(self, failed: BaseException) -> str | None:
         """Return the table whose new id was taken already, if that is what any driver's *failed* says."""
-        text = str(getattr(failed, "orig", failed))
-        return next((table for table, key in self._keys.items() if key.search(text)), None)
+        name = _constraint_of(failed)
+        return next((table for table, key in self._keys.items() if key.fullmatch(name)), None)
 
     def behind(self) -> Steps[list[tuple[bool, str]]]:
         """Return whether this user may set it, and what to do else, of each sequence behind its ids; read only."""
