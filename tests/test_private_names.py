@@ -41,23 +41,23 @@ class Needed(NamedTuple):
     without_them: str
 
 
-_SUPERVISOR, _CONNECTIONS = "game_operator/cli/serve_processes.py", "game_operator/cli/serve_connections.py"
+_SERVE = "game_operator/cli/serving.py"
 _SERVING, _SESSIONS = "game_operator_testkit/sandbox/serving.py", "game_operator/ledger/postgres/sessions.py"
 _HTTPTOOLS = "uvicorn.protocols.http.httptools_impl:"
 #: All that `src` uses beside what other libraries document.
 NEEDED = (
     Needed(
-        "uvicorn", "0.54.0", _SUPERVISOR, "uvicorn.supervisors.multiprocess:Multiprocess",
+        "uvicorn", "0.54.0", _SERVE, "uvicorn.supervisors.multiprocess:Multiprocess",
         "init_processes restart_all keep_subprocess_alive terminate_all processes sockets should_exit",
         "Workers are not replaced without losing calls, and a stop has no end (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", _SUPERVISOR, "uvicorn.supervisors.multiprocess:Process",
+        "uvicorn", "0.54.0", _SERVE, "uvicorn.supervisors.multiprocess:Process",
         "parent_conn child_conn process wait_until_ready exitcode pid",
         "A worker that hangs while it is replaced is not killed (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", _SUPERVISOR, "uvicorn.server:Server", "should_exit force_exit",
+        "uvicorn", "0.54.0", _SERVE, "uvicorn.server:Server", "should_exit force_exit",
         "A signal stops `serve` at once, and calls on their way are lost (docs/decisions/0042).",
     ),
     Needed(
@@ -65,17 +65,17 @@ NEEDED = (
         "The sandbox does not know when it is ready, and does not stop while a client is silent.",
     ),
     Needed(
-        "uvicorn", "0.54.0", _CONNECTIONS, f"{_HTTPTOOLS}HttpToolsProtocol",
+        "uvicorn", "0.54.0", _SERVE, f"{_HTTPTOOLS}HttpToolsProtocol",
         "client cycle flow loop on_message_complete on_response_complete parser shutdown transport",
         "`serve` has no limit on connections, and closes those that have a request on its way (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", _CONNECTIONS, f"{_HTTPTOOLS}RequestResponseCycle",
+        "uvicorn", "0.54.0", _SERVE, f"{_HTTPTOOLS}RequestResponseCycle",
         "disconnected keep_alive response_complete",
         "`serve` does not know which connections are idle (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", _CONNECTIONS, "uvicorn.protocols.http.flow_control:FlowControl", "write_paused",
+        "uvicorn", "0.54.0", _SERVE, "uvicorn.protocols.http.flow_control:FlowControl", "write_paused",
         "At the limit, a peer that does not read keeps its connection (docs/decisions/0042).",
     ),
     Needed(
@@ -140,7 +140,7 @@ NEEDED = (
         "SIGHUP to all processes of a service ends the one that tidies up after Python.",
     ),
     Needed(
-        "Python", "3.11.7", _SUPERVISOR, "multiprocessing.process", "BaseProcess",
+        "Python", "3.11.7", _SERVE, "multiprocessing.process", "BaseProcess",
         "Nothing at run time: an annotation.",
     ),
 )  # fmt: skip
@@ -307,7 +307,7 @@ def test_uvicorns_server_owns_the_handler_of_its_signals() -> None:
 
 
 #: What stands on uvicorn's classes.
-_ON_UVICORN = ("game_operator/serve.py", _CONNECTIONS, _SUPERVISOR)
+_ON_UVICORN = ("game_operator/serve.py", _SERVE)
 _OF_UVICORN = (uvicorn.config, uvicorn.server, flow_control, httptools_impl)
 
 

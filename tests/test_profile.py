@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies
 
 from game_operator import ConfigurationError, Profile, WithdrawCall
-from game_operator.cli.commands.profile import _FIELDS
+from game_operator.cli.commands.profile import FIELDS
 from game_operator.ledger import Terms
 from game_operator.profile import DEFAULT_FIELDS
 from game_operator.protocol.webhook import _WRITTEN
@@ -406,6 +406,6 @@ def test_each_field_is_written_and_shown() -> None:
     """What a profile can name is written into a call, and listed by `profile check`, for the same operations."""
     names = {name for name in DEFAULT_FIELDS if "." not in name}
     assert names == {name for fields in _WRITTEN.values() for name in fields}
-    assert {operation: set(fields) for operation, fields in _FIELDS.items()} == {
+    assert {operation: set(fields) for operation, fields in FIELDS.items()} == {
         operation: set(fields) for operation, fields in _WRITTEN.items()
     }

@@ -44,7 +44,7 @@ def test_a_pair_is_made_that_works(run: Run, here: Path) -> None:
     private, public = here / "operator.pem", here / "operator.pub.pem"
     key = public_key_of(load_signer(private))
     assert key == public_key_of(load_signer(private.read_bytes()))
-    assert said(told.out)["SHA-256"] == fingerprint_by_openssl(public)
+    assert said(told.out)["fingerprint sha256"] == fingerprint_by_openssl(public)
     assert public.read_text() in told.out
     assert private.read_text().splitlines()[1] not in told.out
 

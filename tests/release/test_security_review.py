@@ -94,7 +94,7 @@ def test_it_names_every_place_that_writes_connects_or_starts() -> None:
     named = re.findall(r"^\| `([\w/]+\.py)` \|", _section("What it writes and opens"), re.MULTILINE)
     assert len(set(named)) == len(named)
     # Through boto3, and through uvicorn's supervisor.
-    assert set(named) == _that_call(_OPENERS) | {"signers/aws.py", "cli/serve_processes.py"}
+    assert set(named) == _that_call(_OPENERS) | {"signers/aws.py", "cli/serving.py"}
 
 
 def test_nothing_runs_what_it_is_given() -> None:

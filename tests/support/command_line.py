@@ -21,6 +21,7 @@ __all__ = [
     "clean_environment",
     "command",
     "mode_of",
+    "rows",
     "said",
     "started",
     "stopped",
@@ -77,6 +78,12 @@ def said(text: str) -> dict[str, str]:
     """Return the names and values of a listing, a line each."""
     pairs = (line.partition("  ") for line in text.splitlines())
     return {name: value.strip() for name, _, value in pairs if value.strip()}
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the rows of the tables in a text, without their headings."""
+    lines = [line for line in text.splitlines() if line.startswith("│")]
+    return [[each.strip() for each in line.strip("│").split("│")] for line in lines]
 
 
 @dataclass(frozen=True)

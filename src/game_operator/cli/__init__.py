@@ -24,17 +24,17 @@ def main(args: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
-        if "--json" in given:
-            document = {"error": {"type": "ConfigurationError", "message": _NEEDS_EXTRA, "exit_code": 2}}
-            sys.stdout.write(json.dumps(document) + "\n")
-        else:
-            sys.stderr.write(_NEEDS_EXTRA + "\n")
-        return 2
+        return _ended("ConfigurationError", _NEEDS_EXTRA, 2, as_json="--json" in given)
     except KeyboardInterrupt:  # Before the command has begun, so nothing was done.
-        if "--json" in given:
-            document = {"error": {"type": "Interrupted", "message": _TOO_EARLY, "exit_code": 130}}
-            sys.stdout.write(json.dumps(document) + "\n")
-        else:
-            sys.stderr.write(f"Error: {_TOO_EARLY}\n")
-        return 130
+        return _ended("Interrupted", _TOO_EARLY, 130, as_json="--json" in given)
     return run(given)
+
+
+def _ended(kind: str, message: str, code: int, *, as_json: bool) -> int:
+    """Say why a command did not begin, without typer and rich, and return the exit code."""
+    if as_json:
+        document = {"error": {"type": kind, "message": message, "exit_code": code}}
+        sys.stdout.write(json.dumps(document) + "\n")
+    else:
+        sys.stderr.write(f"Error: {message}\n")
+    return code

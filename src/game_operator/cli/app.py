@@ -9,9 +9,8 @@ reports it.
 import errno
 import io
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Annotated, Any, TextIO, cast
@@ -24,37 +23,22 @@ from game_operator.cli import testkit
 from game_operator.cli.commands.anomalies import anomalies, resolve, retry
 from game_operator.cli.commands.campaign import campaigns
 from game_operator.cli.commands.case import case
-from game_operator.cli.commands.doctor import doctor
+from game_operator.cli.commands.doctor import doctor, ledger_doctor
 from game_operator.cli.commands.keygen import keygen
 from game_operator.cli.commands.ledger import ledgers
-from game_operator.cli.commands.ledger_doctor import doctor as ledger_doctor
-from game_operator.cli.commands.ledger_schema import schema
-from game_operator.cli.commands.operator_api import LONG_NAMES, bet, games, grant, round_
+from game_operator.cli.commands.operator_api import bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.reconcile import reconciliations
+from game_operator.cli.commands.schema import schema
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.totals import totals
-from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
-from game_operator.cli.options import Commands, unwrapped
+from game_operator.cli.errors import ExitCode, StoppedError, lost_output, stopped_by
+from game_operator.cli.options import Commands
 from game_operator.cli.output import say
-from game_operator.errors import GameOperatorError, shown
+from game_operator.errors import GameOperatorError
 
 _NAME = "game-operator"
-#: What Typer and its validator say of a value, and what we say instead.
-_WORDS = {
-    r"Input should be greater than or equal to (\S+)": r"The smallest value is \1.",
-    r"Input should be less than or equal to (\S+)": r"The largest value is \1.",
-    r"Value error, ": "",
-    r"\bdir (.+) does not exist\.": r"There is no folder \1.",
-    r"\bfile (.+) does not exist\.": r"There is no file \1.",
-}
-#: What is expected where the validator has an error of this type.
-_NUMBERS = {
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number that can be used",
-    "float_parsing": "a number",
-}
 
 
 def _version(wanted: bool) -> None:
@@ -80,21 +64,20 @@ def game_operator(
 def commands(of_testkit: Iterable[tuple[str, testkit.Command]]) -> Commands:
     """Return all commands, with those *of_testkit* by their names."""
     # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
-    app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
-    app.callback(help=unwrapped(game_operator))(game_operator)
-    # Names of options, as they were typed but without their dashes.
-    context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+    app = Commands(rich_markup_mode=None, pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+    app.callback()(game_operator)
     for command in (keygen, doctor, games, bet, round_, grant, serve, case):
-        app.command(command.__name__.rstrip("_"), context_settings=context)(command)
+        app.command(command.__name__.rstrip("_"))(command)
     for name, command in of_testkit:
-        app.add(name, command, context_settings=context)
+        app.add(name, command)
     for group in (tokens, profiles, ledgers, reconciliations, campaigns):
         app.add_typer(group)
     return app
 
 
-for _of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
+for _of_ledger in (anomalies, retry, resolve, totals, schema):
     ledgers.command()(_of_ledger)
+ledgers.command("doctor")(ledger_doctor)
 
 
 def run(args: list[str]) -> int:
@@ -105,46 +88,42 @@ def run(args: list[str]) -> int:
             stream.reconfigure(errors="backslashreplace")
     with _lasting_streams() as out:
         code = _outcome(args)
-        out.flush()
-        # A reader that left early has seen enough. And a command that failed has said so by its code.
-        if out.lost is None or isinstance(out.lost, BrokenPipeError):
-            return code
-        what = "The output" if code else "Carried out, but the result"
-        say(f"{what} could not be written ({out.lost.strerror or out.lost}).", style="red", error=True)
-        return code or ExitCode.UNWRITABLE
+        lost = lost_output()
+        if out.lost is not None and lost == ExitCode.UNWRITABLE:
+            what = "The output" if code else "Carried out, but the result"
+            say(f"{what} could not be written ({out.lost.strerror}).", style="red", error=True)
+        return code or lost or ExitCode.FINE
 
 
-class _Outlet:
+class _LastingStream:
     """
-    Stands for *stream*; None if the process was started without one.
+    Stands for *stream*, None if the process was started without one: after an error it takes everything, and drops it.
 
     Attributes:
         lost: Why what was written went nowhere; None as long as all of it was taken.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
-        self._stream = io.StringIO() if stream is None else stream
-        self._absent = stream is None
-        self.lost: OSError | None = None
+        self.lost: OSError | None = OSError(errno.EBADF, "it is closed") if stream is None else None
+        self._stream = stream or io.StringIO()
 
     def write(self, text: str) -> int:
         """Write *text*, or take note that it cannot be written."""
-        if self._absent:
-            self.lost = OSError(errno.EBADF, "it is closed")
-        self._try(self._stream.write, text)
+        with self._noting():
+            self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Hand on what is buffered, or take note that it cannot be written."""
-        self._try(self._stream.flush)
+        with self._noting():
+            self._stream.flush()
 
-    def _try(self, put: Callable[..., object], *text: str) -> None:
-        if self.lost is not None:
-            return
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
         try:
-            put(*text)
+            yield
         except OSError as failed:
-            self.lost = failed
+            self.lost = self.lost or failed
             # What is still buffered goes nowhere, without a complaint at exit.
             with suppress(OSError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -157,17 +136,17 @@ class _Outlet:
 
 
 @contextmanager
-def _lasting_streams() -> Iterator[_Outlet]:
-    """Put outlets in the place of stdout and stderr, and yield that of stdout."""
+def _lasting_streams() -> Iterator[_LastingStream]:
+    """Let stdout and stderr raise nothing, and yield the former."""
     before = sys.stdout, sys.stderr
-    out = _Outlet(sys.stdout)
-    # cast: an outlet has every attribute of its stream.
-    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", _Outlet(sys.stderr))
+    out, err = map(_LastingStream, before)
+    # cast: they have every attribute of their streams.
+    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", err)
     try:
         yield out
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        out.flush()
+        err.flush()
         sys.stdout, sys.stderr = before
 
 
@@ -186,27 +165,10 @@ def _outcome(args: list[str]) -> int:
         # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
         context: Any = getattr(misused, "ctx", None)
         advice = f"Try: {context.command_path if context else _NAME} --help"
-        stopped = StoppedError(ExitCode.USAGE, _plain(misused), advice=advice, name="UsageError")
+        stopped = StoppedError(ExitCode.USAGE, misused.format_message(), advice=advice, name="UsageError")
     except typer.Abort:
         pass
     return stopped.show(as_json=as_json)
-
-
-def _plain(misused: Any) -> str:  # Any: the errors of Typer have few attributes in common.
-    """Return what is wrong with an option, in words that say what to pass."""
-    problem: str = misused.format_message()
-    # The validator says neither the value nor what to pass.
-    errors: list[Any] = getattr(misused.__cause__, "errors", list)()
-    kind = _NUMBERS.get(errors[0]["type"]) if errors else None
-    if kind is not None:
-        default = getattr(getattr(misused, "param", None), "default", None)
-        example = f"{default:g}" if isinstance(default, float) else default if isinstance(default, int) else 10
-        return problem.replace(
-            errors[0]["msg"], f"{shown(errors[0]['input'])} is not {kind}. Pass one, such as {example}."
-        )
-    for pattern, words in _WORDS.items():
-        problem = re.sub(pattern, words, problem)
-    return problem
 
 
 def _typed(args: list[str]) -> str | None:
@@ -228,15 +190,4 @@ def whole(typed: str | None = None) -> Any:
 # Typer reads every signature anew each time.
 @cache
 def _made(*of_testkit: tuple[str, testkit.Command]) -> Any:
-    command: Any = get_command(commands(of_testkit))
-    _hide_types_of_flags(command)
-    return command
-
-
-def _hide_types_of_flags(command: Any) -> None:
-    """Let the help show ``--json``, which takes no value, and not ``--json <bool>``."""
-    for parameter in command.get_params(command.context_class(command)):
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    for part in getattr(command, "commands", {}).values():
-        _hide_types_of_flags(part)
+    return get_command(commands(of_testkit))

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 LEDGER_NAME = "GAME_OPERATOR_LEDGER_NAME"
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
 DATABASE = "GAME_OPERATOR_DATABASE_URL"
-#: How a variable of the environment says yes or no.
-_SAID: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 PREFIX = "game_operator_"
 
 DatabaseUrl = Annotated[
@@ -37,35 +35,19 @@ TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of
 
 @dataclass(frozen=True, kw_only=True)
 class BalancesOptions:
-    """The table of the operator's that holds the balances, if the ledger does not; else by the environment."""
+    """The table of the operator's that holds the balances, if the ledger does not."""
 
-    accounts_table: str | None = None
-    accounts_key: list[str] | None = None
-    accounts_balance: str | None = None
-    accounts_unit: str | None = None
-    accounts_shared: bool = False
-
-    @property
-    def are_given(self) -> bool:
-        """Whether the command line has any of them."""
-        return any(self._given().values())
-
-    def of_ledger(self, database: str, table_prefix: str) -> "LedgerOptions":
-        """Return the options of the ledger at *database* with these."""
-        return LedgerOptions(database=database, table_prefix=table_prefix, **self._given())
-
-    def _given(self) -> dict[str, Any]:  # Any: texts and whether, by the names of the fields.
-        return {option.name: getattr(self, option.name) for option in fields(BalancesOptions)}
-
-    def _settings(self) -> dict[str, Any]:
-        """Return what the command line says, or the environment where it says nothing."""
-        return {name: value or _of_environment(name) for name, value in self._given().items()}
+    accounts_table: Annotated[str | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_TABLE")] = None
+    accounts_key: Annotated[list[str] | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_KEY")] = None
+    accounts_balance: Annotated[str | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_BALANCE")] = None
+    accounts_unit: Annotated[str | None, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_UNIT")] = None
+    accounts_shared: Annotated[bool, typer.Option(envvar="GAME_OPERATOR_ACCOUNTS_SHARED")] = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that ``--accounts-key``, or its variable, names."""
-        keys = self._settings()["accounts_key"] or ()
-        return tuple(name.strip() for each in keys for name in each.split(","))
+        """The columns that ``--accounts-key`` names."""
+        names = ",".join(self.accounts_key or ()).split(",")
+        return tuple(filter(None, (name.strip() for name in names)))
 
     def accounts(self) -> "TableAccounts | None":
         """
@@ -74,32 +56,25 @@ class BalancesOptions:
         Raises:
             ConfigurationError: One is missing, or cannot be a name.
         """
-        values = {name.removeprefix("accounts_"): value for name, value in self._settings().items()}
-        if not any(values.values()):
+        columns = self.columns
+        values = {
+            "table": self.accounts_table,
+            "key": columns[0] if len(columns) == 1 else columns,
+            "balance": self.accounts_balance,
+        }
+        others = {"unit": self.accounts_unit, "shared": self.accounts_shared}
+        if not any({**values, **others}.values()):
             return None
         from game_operator.ledger import TableAccounts
 
-        needed = ("table", "key", "balance")
-        if missing := [f"--accounts-{name}" for name in needed if not values[name]]:
+        if missing := [f"--accounts-{name}" for name, value in values.items() if not value]:
             raise ConfigurationError(
                 f"Missing: {', '.join(missing)}. Balances in your own table need all three: "
-                f"{', '.join(f'--accounts-{name}' for name in needed)}, or their variables."
+                f"{', '.join(f'--accounts-{name}' for name in values)}, or their variables."
             )
-        columns = self.columns
-        return TableAccounts(**values | {"key": columns[0] if len(columns) == 1 else columns})
-
-
-def _of_environment(name: str) -> Any:
-    """Return what the variable of an option of ``BalancesOptions`` says, or None."""
-    variable = f"GAME_OPERATOR_{name.upper()}"
-    text = os.environ.get(variable, "").strip()
-    if name == "accounts_key":
-        return [text] if text else None
-    if name != "accounts_shared":
-        return text or None
-    if (said := _SAID.get(text.lower())) is None:
-        raise ConfigurationError(f"{variable} is {shown(text)}. Set it to 1 or 0.")
-    return said
+        # Any: texts, and whether.
+        settings: dict[str, Any] = values | others
+        return TableAccounts(**settings)
 
 
 def address_of(

@@ -3,11 +3,12 @@
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from types import FrameType
+from typing import Final
 
-from game_operator.cli.output import say, write_document
+from game_operator.cli.output import remark, say, write_document
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
@@ -18,49 +19,6 @@ from game_operator.errors import (
     SchemaError,
     TransportError,
 )
-
-#: The attributes of errors that programs branch on.
-_ATTRIBUTES = (
-    "status_code error_code reference_id instance_id retry_after attempts elapsed_seconds timed_out "
-    "statements problem_count problems"
-)
-
-#: The options for the settings that errors blame.
-_OPTIONS = {"player_id": "--player", "instance_id": "--instance", "unit": "--accounts-unit"}
-_OPTIONS |= {"networks": "--allow-ip", "trusted_proxies": "--trusted-proxy"}
-_OPTIONS |= {"rate_per_second": "--rate", "max_total_cents": "--max-total"}
-_OPTIONS |= {
-    name: f"--{name.replace('_', '-')}"
-    for name in (
-        *("base_url", "operator_id", "deadline", "port", "table_prefix", "second_url", "elsewhere"),
-        *("max_bets", "actor", "reason", "min_age", "second_look", "sample"),
-    )
-}
-#: What to do about a setting at the command line.
-_REMEDIES = {
-    "moves_money": "Pass --moves-money if that is what you want.",
-    "allow_insecure_http": "Use https.",
-    "allow_remote": "Pass 127.0.0.1, ::1 or localhost; or allow it by --allow-remote.",
-    "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
-}
-
-#: Ctrl-C, and what a supervisor sends.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-def error_text(error: GameOperatorError) -> str:
-    """Return what *error* says, with the option to change in front."""
-    setting = error.setting or ""
-    option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
-    remedy = _REMEDIES.get(setting, error.remedy)
-    if isinstance(error, SchemaError) and error.version is not None:
-        remedy = (
-            "Run `game-operator ledger migrate`: programs that run already go on."
-            if error.version
-            else "Check --database and --table-prefix. For a new ledger, `game-operator ledger open` makes them; "
-            "`game-operator ledger schema --sql` prints the statements."
-        )
-    return f"{option}{error.what} {remedy}".rstrip()
 
 
 class ExitCode(IntEnum):
@@ -75,11 +33,72 @@ class ExitCode(IntEnum):
     READER_GONE = 141
 
 
+#: The exit code of an error is that of the nearest of its classes.
+_CODES: Final = {
+    GameOperatorError: ExitCode.SAID_NO,
+    ConfigurationError: ExitCode.USAGE,
+    SchemaError: ExitCode.USAGE,
+    TransportError: ExitCode.UNREACHABLE,
+    LedgerUnavailableError: ExitCode.UNREACHABLE,
+}
+#: The attributes of errors that programs branch on.
+_ATTRIBUTES: Final = (
+    "status_code error_code reference_id instance_id retry_after attempts elapsed_seconds timed_out "
+    "statements problem_count problems"
+)
+#: The options for the settings that errors blame, and whose names differ.
+_OPTIONS: Final = {
+    "player_id": "--player",
+    "instance_id": "--instance",
+    "unit": "--accounts-unit",
+    "networks": "--allow-ip",
+    "trusted_proxies": "--trusted-proxy",
+    "rate_per_second": "--rate",
+    "max_total_cents": "--max-total",
+}
+#: The settings whose option has the same name.
+_SAME: Final = (
+    "base_url operator_id deadline port table_prefix second_url elsewhere max_bets actor reason min_age second_look "
+    "sample"
+)
+#: What to do about a setting at the command line.
+_REMEDIES: Final = {
+    "moves_money": "Pass --moves-money if that is what you want.",
+    "allow_insecure_http": "Use https.",
+    "allow_remote": "Pass 127.0.0.1, ::1 or localhost; or allow it by --allow-remote.",
+    "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
+}
+_MIGRATE: Final = "Run `game-operator ledger migrate`: programs that run already go on."
+_NO_TABLES: Final = (
+    "Check --database and --table-prefix. For a new ledger, `game-operator ledger open` makes them; `game-operator "
+    "ledger schema --sql` prints the statements."
+)
+#: Ctrl-C, and what a supervisor sends.
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+def error_text(error: GameOperatorError) -> str:
+    """Return what *error* says, with the option to change in front."""
+    setting = error.setting or ""
+    option = f"--{setting.replace('_', '-')}" if setting in _SAME.split() else _OPTIONS.get(setting)
+    remedy = _REMEDIES.get(setting, error.remedy)
+    if isinstance(error, SchemaError) and error.version is not None:
+        remedy = _MIGRATE if error.version else _NO_TABLES
+    return f"{f'{option}: ' if option else ''}{error.what} {remedy}".rstrip()
+
+
+def exit_code_of(error: GameOperatorError) -> ExitCode:
+    """Return the exit code that says what kind of *error* ended a command."""
+    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
+
+
 def lost_output() -> ExitCode | None:
     """Return the exit code of a command whose output so far went nowhere, or None if stdout took it."""
     sys.stdout.flush()
-    lost = getattr(sys.stdout, "lost", None)
-    return lost and (ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE)
+    lost: OSError | None = getattr(sys.stdout, "lost", None)
+    if lost is None:
+        return None
+    return ExitCode.READER_GONE if isinstance(lost, BrokenPipeError) else ExitCode.UNWRITABLE
 
 
 class StoppedError(Exception):
@@ -123,11 +142,6 @@ class StoppedError(Exception):
 
 def stopped_by(error: GameOperatorError, command: str) -> StoppedError:
     """Return how to report that *error* ended *command*."""
-    if isinstance(error, ConfigurationError | SchemaError):
-        code = ExitCode.USAGE
-    else:
-        out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
-        code = ExitCode.UNREACHABLE if out_of_reach else ExitCode.SAID_NO
     facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES.split() if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
@@ -138,7 +152,7 @@ def stopped_by(error: GameOperatorError, command: str) -> StoppedError:
     advice = "Here that means: run this very command once more, unchanged." if in_doubt else ""
     if error.setting == "allow_insecure_http" and command in ("call", "certify"):
         advice = "On a private network, pass --allow-insecure-http."
-    return StoppedError(code, error_text(error), advice=advice, name=name, **facts)
+    return StoppedError(exit_code_of(error), error_text(error), advice=advice, name=name, **facts)
 
 
 @contextmanager
@@ -150,3 +164,24 @@ def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameT
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+@contextmanager
+def stopping_gently(leave: Callable[[], object], sentence: str) -> Iterator[list[int]]:
+    """
+    Let the first Ctrl-C or SIGTERM call *leave* and say *sentence*, and the second one raise KeyboardInterrupt.
+
+    Yield the signals that have come.
+    """
+    signals: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
+        leave()
+        if len(signals) > 1:
+            raise KeyboardInterrupt
+        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
+            remark(sentence)
+
+    with on_signals(STOP_SIGNALS, stop):
+        yield signals

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE
+from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE
 from game_operator.errors import ConfigurationError, without_frames
 
 _LONGEST_PASSPHRASE_BYTES: Final = 1023

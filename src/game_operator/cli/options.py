@@ -6,26 +6,29 @@ import sys
 import time
 import tomllib
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
 from importlib.util import find_spec
-from inspect import Parameter, getdoc, signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
 
-from game_operator.cli.output import answering, when
+from game_operator.cli.output import answering
+from game_operator.cli.render import when
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
+    from game_operator.webhooks import Authenticator
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -41,12 +44,23 @@ _NEEDED = {
 TEXTS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
-InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
-PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
+InstanceId = Annotated[str, typer.Option("--instance", help="The game instance's id.")]
+PlayerId = Annotated[str, typer.Option("--player")]
+Player = Annotated[str | None, typer.Option("--player")]
+Limit = Annotated[int, typer.Option(min=1, help="How many to list at most.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
 ]
+
+
+@contextmanager
+def checked_values() -> Iterator[None]:
+    """Turn a ValueError into BadParameter: an id, an amount or a name that no ledger can have."""
+    try:
+        yield
+    except ValueError as wrong:
+        raise typer.BadParameter(f"{wrong}.") from None
 
 
 def source_in(name: str | None) -> str | None:
@@ -54,14 +68,12 @@ def source_in(name: str | None) -> str | None:
     if name:
         from game_operator.ledger.api import check_source_name
 
-        try:
+        with checked_values():
             check_source_name(name)
-        except ValueError as wrong:
-            raise typer.BadParameter(f"{wrong}.") from None
     return name
 
 
-Source = Annotated[str, typer.Option(callback=source_in)]
+Source = Annotated[str, typer.Option(help="The service and environment, if the wallet names one.", callback=source_in)]
 OnlySource = Annotated[
     str | None, typer.Option(help="List only what belongs to this source; else all.", callback=source_in)
 ]
@@ -134,7 +146,6 @@ def _as_option(name: str, annotation: Any, default: object, texts: Mapping[str, 
         option, text = copy(declared), texts[name]
         about = text if isinstance(text, dict) else {"help": text}
         option.help, option.metavar = about["help"], about.get("metavar", option.metavar)
-        option.rich_help_panel = about.get("panel", texts.get("panel"))
         if default is False and option.default is ...:  # It has no other name, and Typer would add --no-NAME.
             option.param_decls = (f"--{name.replace('_', '-')}",)
         annotation = Annotated[kind, option]
@@ -158,12 +169,9 @@ def with_options(command: Callable[..., Any], name: str, texts: Mapping[str, Any
             parameters.append(_as_option(argument, group, parameter.default, own))
             continue
         groups[argument], hints = group, get_type_hints(group, include_extras=True)
-        of_classes = [texts.get(each.__name__, {}) for each in parameter.annotation.__mro__]
+        of_group = ChainMap(*(texts.get(each.__name__, {}) for each in parameter.annotation.__mro__))
         for option in fields(group):
             default = Parameter.empty if option.default is MISSING else option.default
-            # An option is shown in the panel of the class that has it.
-            first = next((place for place, texts_of in enumerate(of_classes) if option.name in texts_of), 0)
-            of_group = ChainMap(*of_classes[first:])
             parameters.append(_as_option(option.name, hints[option.name], default, of_group))
 
     @wraps(command)
@@ -180,11 +188,6 @@ def with_options(command: Callable[..., Any], name: str, texts: Mapping[str, Any
     return with_groups
 
 
-def unwrapped(command: Callable[..., object]) -> str:
-    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", getdoc(command) or "")
-
-
 class Commands(typer.Typer):
     """A group of commands, whose options have their texts in options.toml, and which may take groups of options."""
 
@@ -194,7 +197,7 @@ class Commands(typer.Typer):
         declare = super().command
 
         def with_texts(run: Any) -> Any:
-            add = declare(name, *args, **{"help": unwrapped(run)} | kwargs)
+            add = declare(name, *args, **kwargs)
             words = filter(None, (self.info.name, name or run.__name__))
             return add(with_options(run, " ".join(words)))
 
@@ -202,7 +205,7 @@ class Commands(typer.Typer):
 
     def add(self, name: str, run: Callable[..., Any], **kwargs: Any) -> None:
         """Add a command whose options have their texts already."""
-        super().command(name, help=unwrapped(run), **kwargs)(run)
+        super().command(name, **kwargs)(run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,3 +332,17 @@ def is_encrypted(private_key: str | Path) -> bool:
             return b"ENCRYPTED" in file.read(_LARGEST_KEY)
     except (OSError, ValueError):
         return False  # Loading the key will say what is wrong with the file.
+
+
+def signed_by(keys: list[Path]) -> "Authenticator":
+    """Return what takes the signatures of *keys*, the service's public keys; raise ConfigurationError for others."""
+    from game_operator.protocol.signing import MIN_KEY_BITS
+    from game_operator.webhooks import RsaSignature
+
+    try:
+        return RsaSignature(keys)
+    except SigningKeyError as wrong:
+        remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
+        if wrong.setting == "public_key":
+            remedy = f"{wrong.remedy} {remedy}"
+        raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 _EXAMPLE = "Write it as MODULE:FUNCTION, such as casino.wallet:make."
 
 
-class Opened(NamedTuple):
-    """
-    What settles bets.
-
-    Attributes:
-        wallet: The wallet.
-        client: The client that the factory has made, or None.
-    """
-
-    wallet: "Wallet | JoinedWallet"
-    client: "OperatorClient | None"
-
-
 @dataclass(frozen=True, kw_only=True)
 class SettlingOptions:
     """Which wallet settles bets and pays findings."""
@@ -45,9 +32,11 @@ class SettlingOptions:
     profile: ProfileFile = None
 
     @contextmanager
-    def opened(self, place: LedgerOptions, *, moves_money: bool) -> Iterator[Opened]:
+    def opened(
+        self, place: LedgerOptions, *, moves_money: bool
+    ) -> "Iterator[tuple[Wallet | JoinedWallet, OperatorClient | None]]":
         """
-        Yield the wallet: the one that ``--wallet`` names, or a plain one over the ledger.
+        Yield the wallet that ``--wallet`` names, with the client that it may bring; or a plain one over the ledger.
 
         Raises:
             ConfigurationError: The function cannot be called, or the balances are elsewhere.
@@ -74,7 +63,7 @@ class SettlingOptions:
                     "rows are not written: pass it as --wallet MODULE:FUNCTION.",
                     style="yellow",
                 )
-            yield Opened(Wallet(ledger, source=self.source, profile=read_profile(self.profile)), None)
+            yield Wallet(ledger, source=self.source, profile=read_profile(self.profile)), None
 
     @contextmanager
     def asked(
@@ -93,7 +82,6 @@ class SettlingOptions:
         given = {
             "--database": place.database is not None,
             "--table-prefix": place.table_prefix != PREFIX,
-            "--accounts-…": place.are_given,
             "--source": self.source != "",
             "--profile": self.profile is not None,
         }
@@ -114,13 +102,13 @@ def check_source(ledger: "SqlLedger", source: str) -> None:
 
 
 @contextmanager
-def _made(name: str) -> Iterator[Opened]:
+def _made(name: str) -> "Iterator[tuple[Wallet | JoinedWallet, OperatorClient | None]]":
     """Call the function that *name* stands for, and close what it has made afterwards."""
     made = _called(name)
     client, wallet = made if isinstance(made, tuple) and len(made) == 2 else (None, made)
     _check_made(name, client, wallet)
     try:
-        yield Opened(wallet, client)
+        yield wallet, client
     finally:
         wallet.ledger.close()
         if client is not None:

@@ -131,7 +131,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         key = {argument: found[argument] for argument in ("private_key", "passphrase")}
         patient.public_key = public_key_of(load_signer(key["private_key"], key["passphrase"]))
     except ConfigurationError as wrong:
-        yield Check(name, "problem", error_text(wrong), todo)
+        yield Check(name, "problem", error_text(wrong), todo, _KEY_LENGTH)
         return
     patient.key = key
     assert patient.public_key is not None, "a key in PEM has a public half"
@@ -184,7 +184,10 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
     seconds = time.time() - asked_at
     if isinstance(answer, TransportFailed):
         found = f"{base_url} cannot be reached: {shown(answer.reason)[1:-1]}"
-        todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
+        todo = (
+            "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address. For "
+            "a private CA set SSL_CERT_FILE to its certificates."
+        )
         return Check(name, "unreachable", found, answer.remedy or todo)
     patient.answer, patient.answered_at = answer, asked_at + seconds / 2
     found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"

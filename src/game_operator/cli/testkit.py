@@ -53,12 +53,8 @@ def command_of(name: str) -> Command:
 
 def command_for(name: str, typed: str | None) -> Command:
     """Return what stands for *name* where *typed* is the command, or None for the help of all."""
-    if typed is None:
-        return _listed(name)
-    return command_of(name) if name == typed else _not_read
-
-
-def _listed(name: str) -> Command:
+    if typed is not None:
+        return command_of(name) if name == typed else _not_read
     try:
         return command_of(name)
     except ConfigurationError as missing:

@@ -45,17 +45,17 @@ def test_the_help_names_the_operations_and_has_a_body_that_a_wallet_takes(
     wallet: Served, run: Run, key_file: Path
 ) -> None:
     """So that nobody needs the documentation for a first call."""
-    told = run("call", "--help").out
+    told = "".join(run("call", "--help").out.split())
     assert all(f"/{operation}" in told for operation in ("withdraw", "deposit", "rollback", "player-balance"))
     example = re.search(r"--body '({.*?})'", str(call_command.__doc__))
     assert example is not None
     body = example[1].replace('"p1"', '"ann"')
-    assert run("call", "/withdraw", "--url", wallet.url, "--service-key", key_file, "--body", body).code == 0
+    assert run("call", "/withdraw", "--url", wallet.url, "--service-private-key", key_file, "--body", body).code == 0
 
 
 def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served, run: Run, key_file: Path) -> None:
     """Request and answer as they travelled, without the signature; a SUCCESS is 0, a refusal 1 (spec §2.1, §4.1)."""
-    call = ("call", "/withdraw", "--url", wallet.url, "--service-key", key_file)
+    call = ("call", "/withdraw", "--url", wallet.url, "--service-private-key", key_file)
     told = run(*call, "--body", BET, "--header", "X-A: b c")
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
@@ -82,7 +82,7 @@ def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served,
 
 def test_programs_get_one_document(wallet: Served, run: Run, key_file: Path) -> None:
     """The exchange and what it says; ids and codes as they are."""
-    call = ("call", "/player-balance", "--url", wallet.url, "--body", BODY, "--service-key", key_file, "--json")
+    call = ("call", "/player-balance", "--url", wallet.url, "--body", BODY, "--service-private-key", key_file, "--json")
     read = run(*call).document
     assert read["request"]["headers"][-1] == ["signature", "[left out]"]
     assert read["request"]["body"] == {"encoding": "utf-8", "data": BODY}
@@ -107,7 +107,16 @@ def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Pat
         await send({"type": "http.response.body", "body": b" ".join(parts)})
 
     with asgi_server(quotes) as port:
-        call = ("call", "/withdraw", "--url", f"http://127.0.0.1:{port}", "--body", BODY, "--service-key", key_file)
+        call = (
+            "call",
+            "/withdraw",
+            "--url",
+            f"http://127.0.0.1:{port}",
+            "--body",
+            BODY,
+            "--service-private-key",
+            key_file,
+        )
         told = run(*call)
     assert told.code == 1
     assert "This is not a reply of the service's form" in told.err
@@ -122,8 +131,12 @@ def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Pat
         pytest.param({"--url": "http://wallet.example"}, 2, "'wallet.example' is another machine", id="elsewhere"),
         pytest.param({"--url": "wallet"}, 2, "is not a valid address", id="no address"),
         pytest.param({"--url": "http://127.0.0.1:1"}, 3, "never left", id="nobody there"),
-        pytest.param({"--service-key": "none.pem"}, 2, "Error: --service-key: 'none.pem' ", id="no key"),
-        pytest.param({"--service-key": "-----BEGIN"}, 2, "Error: --service-key: A path ", id="a key as its file"),
+        pytest.param(
+            {"--service-private-key": "none.pem"}, 2, "Error: --service-private-key: 'none.pem' ", id="no key"
+        ),
+        pytest.param(
+            {"--service-private-key": "-----BEGIN"}, 2, "Error: --service-private-key: A path ", id="a key as its file"
+        ),
         pytest.param({"--header": "Signature: x"}, 2, "the header Signature by itself", id="a signature of one's own"),
         pytest.param({"PATH": "withdraw"}, 2, "Pass one like /withdraw", id="no path"),
     ],
@@ -132,7 +145,7 @@ def test_what_cannot_be_called_is_told(
     run: Run, key_file: Path, changes: dict[str, str], code: int, problem: str
 ) -> None:
     """One sentence and an exit code; a wallet on another machine needs --moves-money."""
-    given = {"--url": "http://127.0.0.1:1", "--body": BODY, "--service-key": str(key_file)} | changes
+    given = {"--url": "http://127.0.0.1:1", "--body": BODY, "--service-private-key": str(key_file)} | changes
     path = given.pop("PATH", "/withdraw")
     told = run("call", path, *(word for pair in given.items() for word in pair))
     assert (told.code, told.out) == (code, ""), told
@@ -168,7 +181,7 @@ def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_fil
     """In each file and on the terminal."""
     files = {option: tmp_path / f"report{option}" for option in ("--html", "--junit", "--json-file")}
     players = ("--player", "ann", "--other-player", "bob", "--only", "A02")
-    options = [*players, "--service-key", key_file, *(word for pair in files.items() for word in pair)]
+    options = [*players, "--service-private-key", key_file, *(word for pair in files.items() for word in pair)]
     told = run("certify", wallet.url, *options)
     assert told.code == 0, told
     written_by_it = told.out + told.err + "".join(file.read_text() for file in files.values())
@@ -197,8 +210,10 @@ def test_a_line_of_a_report_signs_its_call_anew(
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        pytest.param({}, f"game-operator call /withdraw --url {URL} --service-key service.pem --body abc", id="plain"),
-        pytest.param({"signed_by": "old"}, "--service-key old.pem", id="another key"),
+        pytest.param(
+            {}, f"game-operator call /withdraw --url {URL} --service-private-key service.pem --body abc", id="plain"
+        ),
+        pytest.param({"signed_by": "old"}, "--service-private-key old.pem", id="another key"),
         pytest.param({"signed_by": "odd"}, None, id="other bytes were signed"),
         pytest.param({"signed_by": ""}, None, id="no signature"),
         pytest.param({"method": "PUT"}, None, id="another method"),
@@ -228,7 +243,7 @@ def test_the_body_may_come_from_standard_input(
 ) -> None:
     """As bytes, for no command line carries them all; the wallet refuses these, and says so in form."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\x00")))
-    told = run("call", "/deposit", "--url", wallet.url, "--body", "-", "--service-key", key_file)
+    told = run("call", "/deposit", "--url", wallet.url, "--body", "-", "--service-private-key", key_file)
     assert told.code == 1
     assert '"code":"INVALID_REQUEST"' in told.out
     assert r"> \xff\x00" in told.out

@@ -56,7 +56,7 @@ def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey,
 
 def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
     """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
     assert lines[0].startswith("PASSED: ")
@@ -77,7 +77,7 @@ def test_a_wrong_wallet_is_understood_on_the_first_screen(
 ) -> None:
     """Exit code 1; within 24 lines of 100 columns: which money is at risk, what to change first, what shows it."""
     with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
-        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,C01,C06")
+        told = run("certify", app.url, "--service-private-key", service_pem, *_WHO, "--only", "A01,A02,C01,C06")
     assert (told.code, told.err) == (1, "")
     screen = told.out.splitlines()[:24]
     assert max(map(len, screen)) <= 100
@@ -103,14 +103,14 @@ def test_lines_fit_a_narrow_terminal(
     """Sentences are wrapped to the columns that there are."""
     monkeypatch.setenv("COLUMNS", "60")
     with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
-        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "C01")
+        told = run("certify", app.url, "--service-private-key", service_pem, *_WHO, "--only", "C01")
     assert told.code == 1
     assert max(map(len, told.out.splitlines())) <= 60
 
 
 def test_nothing_tried_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
     """A run in which all is skipped says so, by its exit code too."""
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "B08")
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "B08")
     assert told.code == 1
     assert told.out.startswith("Nothing was tried.")
     assert "Options that try more: --hook." in told.out
@@ -132,7 +132,7 @@ def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: byte
     """Whatever a wallet answers is data: escapes and changes of direction are shown, not done."""
     fine = b'{"type":"SUCCESS","balance":100.00,"timestamp":1}'
     with asgi_server(answering(fine, fine, body)) as port:
-        who = ("--service-key", service_pem, "--player", _HOSTILE, "--other-player", "bob")
+        who = ("--service-private-key", service_pem, "--player", _HOSTILE, "--other-player", "bob")
         told = run("certify", f"http://127.0.0.1:{port}", *who, "--only", "A01,A02")
     assert told.code == 1
     assert told.out.startswith("FAILED")
@@ -142,7 +142,16 @@ def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: byte
 def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) -> None:
     """One JSON document; docs/reference/certify-report.md has its fields."""
     told = run(
-        "certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01 A02", "--only", "b01", "--json"
+        "certify",
+        wallet.url,
+        "--service-private-key",
+        service_pem,
+        *_WHO,
+        "--only",
+        "A01 A02",
+        "--only",
+        "b01",
+        "--json",
     )
     assert told.code == 0
     assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01", "A02", "B01"]
@@ -152,7 +161,7 @@ def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) ->
 def test_skipping_leaves_out(run: Run, wallet: Served, service_pem: Path) -> None:
     """By id here, of what was chosen."""
     asked = ("--only", "A01,A02", "--skip", "A02")
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked, "--json")
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, *asked, "--json")
     assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01"]
 
 
@@ -169,7 +178,7 @@ def test_files_are_private_and_hold_no_secret(
     files["json"].chmod(0o644)
     reports = ("--json-file", files["json"], "--junit", files["xml"], "--html", files["html"])
     with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
-        who = ("--service-key", service_pem, *_WHO, "--header", f"Authorization: {_SECRET}")
+        who = ("--service-private-key", service_pem, *_WHO, "--header", f"Authorization: {_SECRET}")
         told = run("certify", app.url, *who, "--only", "A01,C01", *reports)
     assert told.code == 1
     assert {head[b"authorization"] for head in app.heads} == {_SECRET.encode()}
@@ -193,7 +202,7 @@ def test_files_are_private_and_hold_no_secret(
 def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_pem: Path, tmp_path: Path) -> None:
     """What was found is told all the same; a pass is not 0, for somebody waits for the file."""
     asked = ("--only", "A01", "--json-file", tmp_path / ("x" * 300), "--json")
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, *asked)
     assert told.code == 74
     assert json.loads(told.out)["passed"] is True
     assert "could not be written" in told.err
@@ -231,7 +240,7 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(
             ("URL", "KEY", *_WHO, "--second-url", "https://wallet.example"), "--moves-money", id="another second one"
         ),
-        pytest.param(("URL", "--service-key", "none.pem", *_WHO), "none.pem", id="no key"),
+        pytest.param(("URL", "--service-private-key", "none.pem", *_WHO), "none.pem", id="no key"),
         pytest.param(("URL", "KEY", *_WHO, "--old-key", "none.pem"), "none.pem", id="no old key"),
         pytest.param(("URL", "KEY", *_WHO, "--profile", "none.toml"), "none.toml", id="no profile"),
         pytest.param(("URL", "KEY", *_WHO, "--html", "none/r.html"), "no folder 'none'", id="no folder"),
@@ -247,7 +256,7 @@ def test_what_cannot_work_is_2(run: Run, wallet: Served, service_pem: Path, args
     """Said before anything is sent but a balance check, in the words of the command line."""
     given: list[object] = []
     for arg in args:
-        given += ["--service-key", service_pem] if arg == "KEY" else [arg.replace("URL", wallet.url)]
+        given += ["--service-private-key", service_pem] if arg == "KEY" else [arg.replace("URL", wallet.url)]
     told = run("certify", *given)
     assert (told.code, told.out) == (2, "")
     assert says in told.err
@@ -258,8 +267,8 @@ def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path
     half = tmp_path / "service.pub.pem"
     half.write_bytes(public_pem)
     for told in (
-        run("certify", wallet.url, "--service-key", half, *_WHO),
-        run("certify", wallet.url, "--service-key", half, *_WHO, "--old-key", half),
+        run("certify", wallet.url, "--service-private-key", half, *_WHO),
+        run("certify", wallet.url, "--service-private-key", half, *_WHO, "--old-key", half),
     ):
         assert (told.code, told.out) == (2, "")
         assert "holds a public key" in told.err
@@ -268,18 +277,18 @@ def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path
 
 
 def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Path) -> None:
-    """The error says which address to pass instead."""
-    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO)
+    """The error says what to look at."""
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-private-key", service_pem, *_WHO)
     assert (told.code, told.out) == (3, "")
-    assert "that port speaks plain http, not TLS. Pass http:// instead of https://." in told.err
-    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO, "--json")
+    assert "Nothing was sent: check address, DNS, firewall and TLS" in told.err
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-private-key", service_pem, *_WHO, "--json")
     assert told.error["type"] == "RequestNotSentError"
 
 
 def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_pem: Path) -> None:
     """A mistyped file name costs nothing."""
     before = service_pem.read_bytes()
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--html", service_pem)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--html", service_pem)
     assert told.code == 2
     assert "would overwrite another file of this run" in told.err
     assert service_pem.read_bytes() == before
@@ -293,10 +302,10 @@ def test_a_report_replaces_a_report_alone(
     code, before = tmp_path / "wallet.py", tmp_path / f"before{ending}"
     for file in (code, before):
         file.write_text("precious")
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01", option, code)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A01", option, code)
     assert (told.code, code.read_text()) == (2, "precious")
     assert f"only a file whose name ends in {ending} is overwritten" in told.err
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01", option, before)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A01", option, before)
     assert told.code == 0
     assert "precious" not in before.read_text()
 
@@ -315,7 +324,7 @@ def test_a_report_replaces_a_report_alone(
 )
 def test_a_header_that_cannot_be_sent_is_2(run: Run, wallet: Served, service_pem: Path, header: str) -> None:
     """And is not shown: it may be a secret."""
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--header", header)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--header", header)
     assert (told.code, told.out) == (2, "")
     assert "--header" in told.err
     assert _SECRET not in told.err
@@ -324,7 +333,7 @@ def test_a_header_that_cannot_be_sent_is_2(run: Run, wallet: Served, service_pem
 def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path) -> None:
     """Told at once, with what to do."""
     run("keygen", tmp_path / "other.pem")
-    told = run("certify", wallet.url, "--service-key", tmp_path / "other.pem", *_WHO, "--json")
+    told = run("certify", wallet.url, "--service-private-key", tmp_path / "other.pem", *_WHO, "--json")
     assert told.error["type"] == "ConfigurationError"
     assert "INVALID_SIGNATURE" in told.error["message"]
     assert told.code == 2
@@ -334,7 +343,7 @@ def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Path, as_json: bool) -> None:
     """Nothing was sent."""
-    told = run("certify", nobody, "--service-key", service_pem, *_WHO, *(["--json"] if as_json else []))
+    told = run("certify", nobody, "--service-private-key", service_pem, *_WHO, *(["--json"] if as_json else []))
     assert told.code == 3
     if as_json:
         assert told.error["type"] == "RequestNotSentError"
@@ -353,7 +362,9 @@ def test_an_authority_of_ones_own(tmp_path: Path, private_key: RSAPrivateKey, se
     tls: dict[str, Any] = {"ssl_certfile": tmp_path / "tls.pem", "ssl_keyfile": tmp_path / "tls.key"}
     with served(tmp_path, private_key, **tls) as app:
         for environ, code in (({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}, 0), ({}, 3)):
-            with _started(app.url, "--service-key", service_pem, *_WHO, "--only", "A01", environ=environ) as process:
+            with _started(
+                app.url, "--service-private-key", service_pem, *_WHO, "--only", "A01", environ=environ
+            ) as process:
                 process.communicate(timeout=50)
             assert process.returncode == code
 
@@ -366,7 +377,9 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
     opening = f"open_account={sys.executable} -m game_operator.cli ledger open --database {wallet.database}"
     hooks = (f"block=sh -c 'touch {blocked}/$1' sh", f"unblock=sh -c 'rm {blocked}/$1' sh", opening)
     given = [word for hook in hooks for word in ("--hook", hook)]
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A09,C14", *given, "--json")
+    told = run(
+        "certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A09,C14", *given, "--json"
+    )
     assert [(each["id"], each["outcome"]) for each in told.document["verdicts"]] == [
         ("A09", "passed"),
         ("C14", "passed"),
@@ -377,12 +390,14 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
 def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
     """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
     hooks = ("--hook", "block=sh -c 'echo $1 is unknown here >&2; exit 7' sh", "--hook", "unblock=true")
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json")
+    told = run(
+        "certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json"
+    )
     assert (told.code, told.document["passed"], told.document["counts"]["undone"]) == (1, True, 1)
     skipped = told.document["verdicts"][1]
     assert (skipped["id"], skipped["outcome"], skipped["is_undone"]) == ("A09", "skipped", True)
     assert skipped["reason"] == "the hook block ended with exit code 7: 'ann is unknown here'"
-    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks)
+    told = run("certify", wallet.url, "--service-private-key", service_pem, *_WHO, "--only", "A01,A09", *hooks)
     assert told.code == 1
     assert told.out.startswith("NOT FINISHED: what was supplied did not work, and 1 scenario could not be tried.")
     assert "What was supplied did not work, so A09 could not be tried: the hook block ended" in told.out
@@ -398,7 +413,7 @@ def _started(*args: object, stderr: int = subprocess.PIPE, environ: Mapping[str,
 def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
     """On stderr: the last verdict and how many there are; stdout has the report and nothing else."""
     ours, theirs = pty.openpty()
-    asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01")
+    asked = ("--service-private-key", service_pem, *_WHO, "--only", "A01,A02,B01")
     with _started(wallet.url, *asked, stderr=theirs) as process:
         os.close(theirs)
         out, _ = process.communicate(timeout=50)
@@ -427,7 +442,7 @@ def test_a_run_that_is_stopped_puts_money_back(
 
     report = tmp_path / "report.xml"
     with served(tmp_path, private_key, lambda ledger: Wallet(ledger, may_bet=may_bet)) as app:
-        asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01", "--junit", report)
+        asked = ("--service-private-key", service_pem, *_WHO, "--only", "A01,A02,B01", "--junit", report)
         with _started(app.url, *asked) as process:
             out, err = process.communicate(timeout=50)
     told = Told(process.wait(), out, err)
@@ -445,7 +460,7 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
     """Whatever the wallet takes for its answer; money may have moved, so the ids that tell are named."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        asked = ("--service-key", service_pem, *_WHO, "--timeout", 40)
+        asked = ("--service-private-key", service_pem, *_WHO, "--timeout", 40)
         with _started(url, *asked) as process:
             silent.accept()[0].close()
             connection, _ = silent.accept()

@@ -24,7 +24,7 @@ def certify(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: P
         folder = tmp_path / f"wallet-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         with served(folder, private_key, GivesBackWhatItNeverTook) as app:
-            return run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", only, *options)
+            return run("certify", app.url, "--service-private-key", service_pem, *_WHO, "--only", only, *options)
 
     return certify
 
@@ -113,7 +113,7 @@ def test_a_baseline_that_cannot_be_read_is_reported_before_anything_is_sent(
     file = tmp_path / "before.json"
     if content is not None:
         file.write_text(content)
-    told = run("certify", "http://127.0.0.1:9", "--service-key", service_pem, *_WHO, "--baseline", file)
+    told = run("certify", "http://127.0.0.1:9", "--service-private-key", service_pem, *_WHO, "--baseline", file)
     assert told.code == 2
     assert f"The baseline '{file}' cannot be used: " in told.err
     assert problem in told.err
@@ -136,6 +136,6 @@ def test_no_file_of_a_run_is_overwritten(
     _baseline(tmp_path).rename("before.json")
     Path("link.json").symlink_to("before.json")
     Path("service.pem").write_bytes(service_pem.read_bytes())
-    told = run("certify", "http://127.0.0.1:9", "--service-key", "service.pem", *_WHO, *options)
+    told = run("certify", "http://127.0.0.1:9", "--service-private-key", "service.pem", *_WHO, *options)
     assert told.code == 2
     assert "would overwrite another file of this run" in told.err

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.cli.files import write_privately
 from game_operator.cli.keys import write_pair
-from game_operator.cli.output import write_privately
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import AuthenticationError, ConfigurationError
 from game_operator_testkit.cli.key_directory import key_directory
@@ -134,7 +134,7 @@ def test_a_public_key_alone(tmp_path: Path, given: bool) -> None:
     mine = write_pair(tmp_path / "mine.pem", bits=2048)
     keys = tmp_path / "keys"
     directory = ("--directory", str(keys)) if given else ()
-    with served("--operator-key", str(mine.public), *directory) as (document, process):
+    with served("--public-key", str(mine.public), *directory) as (document, process):
         assert document["private_key_file"] is None
         assert document["public_key_file"] == str(mine.public)
         assert "GAME_OPERATOR_PRIVATE_KEY_FILE" not in document["environment"]
@@ -153,10 +153,10 @@ def test_a_public_key_alone(tmp_path: Path, given: bool) -> None:
 def test_a_private_key_in_place_of_the_public_one(tmp_path: Path) -> None:
     """Refused, and nothing of it is printed."""
     mine = write_pair(tmp_path / "mine.pem", bits=2048)
-    told = command("sandbox", "--operator-key", str(mine.private))
+    told = command("sandbox", "--public-key", str(mine.private))
     assert (told.code, told.out) == (2, "")
     assert not any(line in told.err for line in mine.private.read_text().splitlines()[1:-1])
-    assert command("sandbox", "--operator-key", str(tmp_path / "nothing.pem")).code == 2
+    assert command("sandbox", "--public-key", str(tmp_path / "nothing.pem")).code == 2
 
 
 def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:

@@ -80,7 +80,7 @@ def ended(process: Forked, seconds: float = _PATIENCE_SECONDS) -> Told:
 
 
 def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tuple[object, ...]:
-    return ("--wallet", f"http://127.0.0.1:{wallet.port}", "--service-key", key, "--ledger", ledger, *args)
+    return ("--wallet", f"http://127.0.0.1:{wallet.port}", "--service-private-key", key, "--database", ledger, *args)
 
 
 # --- the real wallet --------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def stormed(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem:
 
     def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, Served]:
         with served(own_folder.parent, private_key, wallet) as app:
-            arguments = ("--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+            arguments = ("--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL)
             return run("storm", *arguments, *options), app
 
     return stormed
@@ -268,7 +268,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
                 app.ledger.open_account(player, Decimal("500.00"))
             # One call at a time: a balance told while others of its player are under way proves little.
             options = ("--players-file", file, *_SMALL, "--concurrency", 1)
-            told = run("storm", "--wallet", app.url, "--service-key", service_pem, *options, "--json")
+            told = run("storm", "--wallet", app.url, "--service-private-key", service_pem, *options, "--json")
         assert told.code == code
         document = told.document
         assert document["passed"] is (code == 0)
@@ -320,7 +320,16 @@ def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPriva
     with served(own_folder, private_key) as app:
         app.ledger.open_account("ann")
         told = run(
-            "storm", "--wallet", app.url, "--service-key", service_pem, "--players-file", file, *_SMALL, "--bets", 20
+            "storm",
+            "--wallet",
+            app.url,
+            "--service-private-key",
+            service_pem,
+            "--players-file",
+            file,
+            *_SMALL,
+            "--bets",
+            20,
         )
     assert told.code == 1
     assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\.", told.out)
@@ -362,7 +371,16 @@ def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey
     """On stderr, where that is one; stdout is the document alone."""
     person, terminal = pty.openpty()
     with served(own_folder, private_key) as app:
-        arguments = ("--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json")
+        arguments = (
+            "--wallet",
+            app.url,
+            "--service-private-key",
+            service_pem,
+            "--database",
+            app.database,
+            *_SMALL,
+            "--json",
+        )
         process = started(*arguments, stderr=terminal)
         os.close(terminal)
         seen = b""
@@ -390,7 +408,7 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     """Ends it with 130 and a sentence."""
     with served(own_folder, private_key) as app:
         process = started(
-            "--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, "--bets", 100_000
+            "--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, "--bets", 100_000
         )  # fmt: skip
         _wait_until(lambda: len(app.arrived) >= 20)
         process.send_signal(signal.SIGINT)
@@ -433,13 +451,13 @@ def _file(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 USAGE = [
-    pytest.param({}, "There are no players: pass the wallet's ledger as --ledger", id="nobody plays"),
-    pytest.param({"--ledger": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
-    pytest.param({"--ledger": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
-    pytest.param({"--ledger": "sqlite:///none.db"}, "There is no file", id="no database"),
-    pytest.param({"--ledger": "mysql://x"}, "mysql", id="another database"),
-    pytest.param({"--service-key": "no.pem"}, "no.pem", id="no key"),
-    pytest.param({"--service-key": "public.pem"}, "public key", id="a public key"),
+    pytest.param({}, "There are no players: pass the wallet's ledger as --database", id="nobody plays"),
+    pytest.param({"--database": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
+    pytest.param({"--database": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
+    pytest.param({"--database": "sqlite:///none.db"}, "There is no file", id="no database"),
+    pytest.param({"--database": "mysql://x"}, "mysql", id="another database"),
+    pytest.param({"--service-private-key": "no.pem"}, "no.pem", id="no key"),
+    pytest.param({"--service-private-key": "public.pem"}, "public key", id="a public key"),
     pytest.param({"--old-key": "public.pem"}, "public key", id="an old key that is public"),
     pytest.param({"--wallet": "nonsense"}, "is not a valid address", id="no address"),
     pytest.param({"--wallet": "http://[1"}, "is not a valid address", id="half an address"),
@@ -498,9 +516,9 @@ def test_what_cannot_be_played(
     _file(own_folder, "latin.txt", "céline".encode("latin-1"))
     _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
     app = untouched
-    options = {"--wallet": app.url, "--service-key": str(service_pem)}
-    if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
-        options["--ledger"] = app.database
+    options = {"--wallet": app.url, "--service-private-key": str(service_pem)}
+    if changes and changes.keys().isdisjoint({"--database", "--players-file"}):
+        options["--database"] = app.database
     arguments = [part for option in (options | changes).items() for part in option]
     told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
     assert told.code == 2, told
@@ -518,7 +536,9 @@ def test_a_wallet_that_is_not_there(
     """Exit code 3 at once, before a player is opened."""
     with closing(SqlLedger(sqlite_url)):
         began = time.monotonic()
-        told = run("storm", "--wallet", nobody, "--service-key", service_pem, "--ledger", sqlite_url, "--json")
+        told = run(
+            "storm", "--wallet", nobody, "--service-private-key", service_pem, "--database", sqlite_url, "--json"
+        )
         assert time.monotonic() - began < 10
         assert told.code == 3
         assert told.error["type"] == "RequestNotSentError"
@@ -535,13 +555,16 @@ def test_another_prefix_than_the_wallets(
     """A path that the wallet does not know is INVALID_REQUEST with HTTP 200: told before a player is opened."""
     with served(own_folder, private_key) as app:
         address = app.url.removesuffix("/wallet") + prefix
-        told = run("storm", "--wallet", address, "--service-key", service_pem, "--ledger", app.database)
+        told = run("storm", "--wallet", address, "--service-private-key", service_pem, "--database", app.database)
         assert (told.code, told.out) == (2, "")
         assert f"Is '{address}' the address that /player-balance is below?" in told.err
         with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
             assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
         assert (
-            run("storm", "--wallet", app.url, "--service-key", service_pem, "--ledger", app.database, *_SMALL).code == 0
+            run(
+                "storm", "--wallet", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL
+            ).code
+            == 0
         )
 
 
@@ -551,7 +574,7 @@ def test_another_ledger_than_the_wallets(
 ) -> None:
     """The players would be opened where the wallet does not look."""
     with served(own_folder, private_key) as app, closing(SqlLedger(sqlite_url)):
-        told = run("storm", "--wallet", app.url, "--service-key", service_pem, "--ledger", sqlite_url)
+        told = run("storm", "--wallet", app.url, "--service-private-key", service_pem, "--database", sqlite_url)
     assert told.code == 2
     assert "Pass the ledger that this wallet serves from" in told.err
 
@@ -562,7 +585,7 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
     with served(own_folder, private_key) as app:
-        told = run("storm", "--wallet", app.url, "--service-key", key, "--ledger", app.database)
+        told = run("storm", "--wallet", app.url, "--service-private-key", key, "--database", app.database)
     assert told.code == 2
     assert "rejects our signatures" in told.err
 
@@ -575,7 +598,7 @@ def test_another_key_than_the_wallets_where_codes_are_few(
     key = own_folder / "other.pem"
     assert run("keygen", key).code == 0
     with served(own_folder, private_key, profile=Profile(codes="core")) as app:
-        told = run("storm", "--wallet", app.url, "--service-key", key, "--ledger", app.database)
+        told = run("storm", "--wallet", app.url, "--service-private-key", key, "--database", app.database)
     assert told.code == 2
     assert "answers SYSTEM_ERROR" in told.err
     assert "wrong key" in told.err
@@ -633,8 +656,8 @@ def test_a_wallet_that_goes_bad(
     right_one = Served(f"sqlite:///{own_folder / 'wallet.db'}", private_key, RightWallet, (), None)
     with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
         told = run(
-            "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-key", service_pem,
-            "--ledger", right_one.database, "--timeout", 0.4, *_SMALL,
+            "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-private-key", service_pem,
+            "--database", right_one.database, "--timeout", 0.4, *_SMALL,
         )  # fmt: skip
     assert (own_folder / "storm-5.trace").exists() is bool(right)
     if sentence and right:
@@ -716,7 +739,7 @@ def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> To
         url = f"http://127.0.0.1:{int(wallet.stdout.readline())}"
         try:
             return run(
-                "storm", "--wallet", url, "--service-key", key, "--players-file", folder / "players.txt",
+                "storm", "--wallet", url, "--service-private-key", key, "--players-file", folder / "players.txt",
                 "--bets", 20, "--seed", 5, "--faults", "none", *options,
             )  # fmt: skip
         finally:
@@ -880,7 +903,7 @@ def test_faults_that_a_storm_does_not_have(
     """They would occur nowhere, and nobody would notice; or make a difference that is not the wallet's."""
     (own_folder / "players.txt").write_text("ann\n")
     told = run(
-        "storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem,
+        "storm", "--wallet", "http://127.0.0.1:1", "--service-private-key", service_pem,
         "--players-file", own_folder / "players.txt", "--faults", fault,
     )  # fmt: skip
     assert told.code == 2

@@ -20,7 +20,7 @@ from testkit.tests.sandbox.wrong_wallets import RightWallet
 
 __all__ = ["AUDITS", "MemoryBooks", "head_of", "slips_of", "storm", "storm_of_ledger", "wallet_in_process"]
 
-#: With the wallet's ledger, as by ``--ledger``; with balances alone, as by ``--players-file``.
+#: With the wallet's ledger, as by ``--database``; with balances alone, as by ``--players-file``.
 AUDITS = ("ledger", "balances")
 
 

@@ -3,36 +3,44 @@
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.commands.operator_api import LONG_NAMES
 from game_operator.cli.database import LedgerOptions
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
+from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.options import Commands, ServiceOptions, Source
-from game_operator.cli.output import ShowProgress, progress, say, waiting
-from game_operator.cli.reports.campaign import show_plan, show_problems, show_report, show_status
+from game_operator.cli.output import ShowProgress, progress, remark, waiting
+from game_operator.cli.render import answer, show_kinds
 from game_operator.errors import CampaignRefusedError
 
 if TYPE_CHECKING:
-    from game_operator.backoffice import Campaign, CampaignReport
+    from game_operator.backoffice import Campaign, CampaignReport, CampaignStatus
 
 campaigns: Commands = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign: up to 40 letters, digits, '.', '_', '-'.")]
 _CAP = re.compile(r"(?:([A-Za-z]{1,10})=)?([0-9]{1,18})")
+_STOPPING: Final = "Stopping: the calls under way are finished first. Ctrl-C once more ends at once."
+_PLAN: Final = {"": "name grants exposure_cents players_checked digest remarks"}
+_STATUS: Final = {
+    "": "name state why total exposure_cents rate_per_second at_work service touched_at_millis ended_at_millis",
+    "by_state": "state grants",
+}
+_REPORT: Final = _STATUS | {
+    "cost": "claims won_cents",
+    "": f"{_STATUS['']} granted_exposure_cents granted_per_second",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TermsOptions:
     """What a player gets whose row says nothing else."""
 
-    instance_id: Annotated[str | None, typer.Option("--instance", "--instance-id")] = None
+    instance_id: Annotated[str | None, typer.Option("--instance")] = None
     count: int | None = None
     wager_amount_cents: Annotated[int | None, typer.Option("--wager-cents")] = None
     expire_duration_millis: Annotated[int | None, typer.Option("--expire-millis")] = None
@@ -58,7 +66,7 @@ def _cap_in(texts: list[str]) -> int | dict[str, int] | None:
     return caps[None] if None in caps else {str(currency): cents for currency, cents in caps.items()} or None
 
 
-@campaigns.command(context_settings={"token_normalize_func": lambda name: LONG_NAMES.get(name, name)})
+@campaigns.command()
 def plan(
     *,
     name: Name,
@@ -73,8 +81,9 @@ def plan(
     """
     Check all players, show the exposure, and freeze the plan. Nothing is sent to anybody.
 
-    The file is CSV in UTF-8. Its first line names its columns: player_id, and if you like instance_id, count,
-    wager_amount_cents and expire_duration_millis, which stand for the options of the same names.
+    The exposure is what is staked for the players, and not the most that they can win. The file is CSV in UTF-8. Its
+    first line names its columns: player_id, and if you like instance_id, count, wager_amount_cents and
+    expire_duration_millis, which stand for --instance, --count, --wager-cents and --expire-millis.
     """
     from game_operator.backoffice import Campaign
 
@@ -85,9 +94,11 @@ def plan(
             with waiting("Checking the players …"):
                 drawn = made.plan(players, max_exposure_cents=cap, check_players=not no_player_check)
         except CampaignRefusedError as refused:
-            show_problems(refused)
+            for line, text in refused.problems:
+                remark(f"line {line}: {text}")
             raise
-    show_plan(drawn)
+    to_do = f"Nothing was sent. To make the grants: game-operator campaign run {name}"
+    answer(_document(drawn), to_do if drawn.is_new else "This plan was there already.", view=_PLAN)
 
 
 @campaigns.command()
@@ -115,14 +126,14 @@ def resume(*, name: Name, how: GrantingOptions, service: ServiceOptions, place: 
 def status(*, name: Name, place: LedgerOptions) -> None:
     """Show how far a campaign is."""
     with _looked_at(name, place) as made:
-        show_status(made.status())
+        _show_status(made.status())
 
 
 @campaigns.command()
 def stop(*, name: Name, reason: str = "stopped", place: LedgerOptions) -> None:
     """Pause a campaign that any process runs: the calls under way are finished, and nothing more is begun."""
     with _looked_at(name, place) as made:
-        show_status(made.stop(reason))
+        _show_status(made.stop(reason))
 
 
 @campaigns.command()
@@ -143,7 +154,7 @@ def report(
             made.write_results(file)
         with waiting("Reading the grants …"):
             found = made.report()
-    show_report(found)
+    _show_report(found)
     return _exit_code(found)
 
 
@@ -166,27 +177,63 @@ def _granted(
 ) -> int:
     from game_operator.backoffice import Campaign
 
+    signals = list[int]()
     with place.opened() as ledger, service.client() as client:
         made = Campaign(client, ledger, name)
-        stopping = _Stopping(made)
         work = made.resume if again else made.run
-        with stopping.listening(), progress() as show:
-            found = work(
-                rate_per_second=how.rate,
-                confirm=how.confirm,
-                concurrency=how.concurrency,
-                progress=lambda counted: _show(show, counted),
-            )
-    show_report(found)
-    if stopping.number:
-        say(f"To go on: game-operator campaign run {name}", error=True)
-        raise StoppedError(128 + stopping.number)
+        try:
+            with stopping_gently(made.interrupt, _STOPPING) as signals, progress() as show:
+                found = work(
+                    rate_per_second=how.rate,
+                    confirm=how.confirm,
+                    concurrency=how.concurrency,
+                    progress=lambda counted: _show_progress(show, counted),
+                )
+        except KeyboardInterrupt:
+            raise StoppedError(
+                128 + next(iter(signals), signal.SIGINT),
+                "Interrupted. Grants that were under way may have been made.",
+                advice=f"To ask for them again by the same reference ids: game-operator campaign run {name}",
+            ) from None
+    _show_report(found)
+    if signals:
+        raise StoppedError(128 + signals[0])
     return _exit_code(found)
 
 
-def _show(show: ShowProgress, counted: tuple[int, int, int]) -> None:
+def _show_progress(show: ShowProgress, counted: tuple[int, int, int]) -> None:
     settled, total, granted = counted
     show(f"{granted} granted", settled, total)
+
+
+def _document(record: Any) -> dict[str, object]:  # Any: one of the dataclasses of campaigns.
+    return {each.name: getattr(record, each.name) for each in fields(record)}
+
+
+def _show_status(found: "CampaignStatus") -> None:
+    answer(_document(found), *_how_to_go_on(found), view=_STATUS)
+
+
+def _show_report(found: "CampaignReport") -> None:
+    answer(
+        _document(found) | {"findings": [_finding(each) for each in found.findings]},
+        *_how_to_go_on(found),
+        view=_REPORT,
+    )
+    show_kinds(found.findings, "subject", "player_id")
+
+
+def _how_to_go_on(found: "CampaignStatus") -> list[str]:
+    if found.state == "paused":
+        return [f"When that is settled: game-operator campaign resume {found.name}"]
+    is_left = found.state != "finished" and not found.at_work
+    return [f"To make the grants: game-operator campaign run {found.name}"] if is_left else []
+
+
+def _finding(finding: Any) -> dict[str, object]:  # Any: a Finding, whose evidence is bytes.
+    document = dict(finding._asdict())
+    evidence = document.pop("evidence")
+    return document | {"evidence": None if evidence is None else evidence.decode(errors="replace")}
 
 
 def _exit_code(found: "CampaignReport") -> int:
@@ -194,37 +241,3 @@ def _exit_code(found: "CampaignReport") -> int:
 
     refused = found.count(GrantState.REFUSED)
     return ExitCode.SAID_NO if found.state == "paused" or refused or found.findings else ExitCode.FINE
-
-
-class _Stopping:
-    """
-    Takes Ctrl-C and SIGTERM: the first finishes what is under way, the second ends at once.
-
-    Attributes:
-        number: The signal that stopped the run, or 0.
-    """
-
-    def __init__(self, made: "Campaign") -> None:
-        self.number = 0
-        self._made = made
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Take both signals for as long as this lasts."""
-        try:
-            with on_signals(STOP_SIGNALS, self._on_signal):
-                yield
-        except KeyboardInterrupt:
-            raise StoppedError(
-                128 + (self.number or signal.SIGINT),
-                "Interrupted. Grants that were under way may have been made.",
-                advice=f"To ask for them again by the same reference ids: game-operator campaign run {self._made.name}",
-            ) from None
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if self.number:
-            raise KeyboardInterrupt
-        self.number = number
-        self._made.interrupt()
-        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
-            say("Stopping: the calls under way are finished first. Ctrl-C once more ends at once.", error=True)

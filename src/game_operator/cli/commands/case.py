@@ -1,45 +1,46 @@
 """``game-operator case``: all that is known of one bet, and the check of a case file."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import LedgerOptions, address_of, check_file
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
-from game_operator.cli.output import answer, check_writable, is_written, say, waiting
-from game_operator.cli.reports.case import show_case, show_check
-from game_operator.cli.serve_options import signed_by
+from game_operator.cli.files import ReportFiles
+from game_operator.cli.options import (
+    ProfileFile,
+    ServiceOptions,
+    Source,
+    checked_values,
+    read_file,
+    read_profile,
+    signed_by,
+)
+from game_operator.cli.output import say, waiting
+from game_operator.cli.render import answer
 from game_operator.errors import ConfigurationError, shown
-
-if TYPE_CHECKING:
-    from game_operator.backoffice.case import LoggedExchange
-    from game_operator.webhooks import Authenticator
 
 _MOST_BYTES = 64 * 1024 * 1024
 _MOST_CASE_BYTES = 512 * 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoggedOptions:
-    """Webhooks out of the operator's own logs, and the keys that verify them."""
-
-    exchange: list[Path] | None = None
-    service_key: list[Path] | None = None
-
-    def exchanges(self) -> "list[LoggedExchange]":
-        """Return the webhooks in the files; raise ConfigurationError if one cannot be read."""
-        from game_operator.backoffice.case import read_exchanges
-
-        return [each for file in self.exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
-
-    def authenticator(self) -> "Authenticator | None":
-        """Return what verifies them; None without a key."""
-        return signed_by(self.service_key) if self.service_key else None
+#: The parts that people see; programs and pages have all of it.
+_VIEW: Final = {
+    "contents.ledger.bet": (
+        "state player_id account wager_cents won_cents opened_at_millis settled_at_millis settled_by game round_id"
+    ),
+    "contents.ledger.calls": "at_millis operation tx_id amount_cents code balance_cents",
+    "contents.ledger.postings": "at_millis operation tx_id account delta_cents",
+    "contents.anomalies": "id kind code operation tx_id seen last_at_millis resolved_at_millis",
+    "contents.findings": "id kind detail seen last_at_millis resolved_at_millis resolved_by resolution",
+    "contents.reconciliations": "run_id verdict at_millis service",
+    "contents.exchanges": "path verdict kept_body note",
+    "contents.comparison.differences": "field ours theirs text",
+    "contents.ledger": "notes",
+    "contents.provider.bet": "problem",
+    "contents.provider.round": "problem",
+    "": "digest",
+}
 
 
 def case(
@@ -51,7 +52,8 @@ def case(
     offline: bool = False,
     profile: ProfileFile = None,
     check: Path | None = None,
-    logged: LoggedOptions,
+    exchange: list[Path] | None = None,
+    service_public_key: list[Path] | None = None,
     place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
@@ -66,33 +68,35 @@ def case(
     if check is not None:
         return _check(check)
     assert bet_id is not None
-    from game_operator.backoffice.case import case_file
+    from game_operator.backoffice.case import case_file, read_exchanges
 
-    _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
-    exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
+    files = ReportFiles(html=html)
+    files.check()
+    exchanges = [each for file in exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
+    authenticator = signed_by(service_public_key) if service_public_key else None
+    assumed = read_profile(profile)
     with (
         place.opened() as ledger,
         _client(service, offline=offline) as client,
         waiting("Making the case file …"),
+        checked_values(),
     ):
-        try:
-            made = case_file(
-                ledger,
-                bet_id,
-                source=source,
-                client=client,
-                redact=redact,
-                profile=assumed,
-                authenticator=authenticator,
-                exchanges=exchanges,
-            )
-        except ValueError as wrong:  # An id that no bet can have.
-            raise typer.BadParameter(f"{wrong}.") from None
-    answer({"format": 1, "digest": made.digest, "contents": made.contents})
-    show_case(made)
+        made = case_file(
+            ledger,
+            bet_id,
+            source=source,
+            client=client,
+            redact=redact,
+            profile=assumed,
+            authenticator=authenticator,
+            exchanges=exchanges,
+        )
+    is_complete = files.are_written(made.to_html, str)
+    document = {"format": 1, "digest": made.digest, "contents": made.contents}
+    answer(document, *made.contents["summary"], view=_VIEW)
+    if not is_complete:
+        return ExitCode.UNWRITABLE
     if html is not None:
-        if not is_written(html, made.to_html(), "case file"):
-            return ExitCode.UNWRITABLE
         say(f"The case file is in {html}.")
     return ExitCode.FINE if made.is_known else ExitCode.SAID_NO
 
@@ -101,23 +105,16 @@ def _client(service: ServiceOptions, *, offline: bool) -> AbstractContextManager
     return nullcontext() if offline or not service.are_given else service.client()
 
 
-def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path | None]) -> None:
-    """Raise ConfigurationError if a page cannot be written to *path*, or would take the place of what is read."""
-    if path is None:
-        return
-    check_extra("--html", "cli", ["jinja2"])
-    database = check_file(address_of(place.database))
-    if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
-        raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
-    check_writable("--html", path, ".html")
-
-
 def _check(file: Path) -> int:
     from game_operator.backoffice.case import check_case_file
 
     checked = check_case_file(_content(file, _MOST_CASE_BYTES))
-    answer(checked._asdict() | {"is_unaltered": checked.is_unaltered})
-    show_check(checked)
+    sentence = (
+        "✓ The case file has the hash that it names. Compare it with the one that you kept elsewhere: a changed file "
+        "can hold a new hash."
+    )
+    document = checked._asdict() | {"is_unaltered": checked.is_unaltered}
+    answer(document, sentence if checked.is_unaltered else f"✗ {checked.problem}", view={"": "bet_id digest"})
     return ExitCode.FINE if checked.is_unaltered else ExitCode.SAID_NO
 
 

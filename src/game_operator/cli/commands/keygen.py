@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from game_operator.cli.options import PASSPHRASE
-from game_operator.cli.output import answer, say, show_details, waiting
+from game_operator.cli.output import say, waiting
+from game_operator.cli.render import answer
 from game_operator.errors import ConfigurationError
 from game_operator.signers.environment import environment_passphrase
 
@@ -42,9 +43,7 @@ def keygen(
         "bits": pair.public_key.key_size,
         "encrypted": encrypt,
     }
-    answer(document)
-    private_key = f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"
-    show_details([("private key", private_key), ("public key", pair.public), ("SHA-256", sha256)])
+    answer(document, view={"": "private_key_file public_key_file fingerprint_sha256 bits encrypted"})
     say("Register this public key with the provider, and compare the SHA-256 over another channel:")
     for line in pair.public_pem.splitlines():
         say(line)

@@ -1,40 +1,43 @@
 """``game-operator ledger``: accounts, histories and the books of a ledger, for an operator's staff."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from game_operator.cli.commands.anomalies import COLUMNS as ANOMALY_COLUMNS
+from game_operator.cli.commands.anomalies import anomaly_document
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, Source, check_between, source_in
-from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
-from game_operator.cli.reports.ledger import (
-    MORE,
-    balance_document,
-    bet_document,
-    show_account,
-    show_bet,
-    show_bets,
-    show_books,
-    show_maintenance,
+from game_operator.cli.options import (
+    AmountArgument,
+    Commands,
+    Limit,
+    Moment,
+    OnlySource,
+    Player,
+    Source,
+    check_between,
+    checked_values,
+    source_in,
 )
+from game_operator.cli.output import counted, say, waiting
+from game_operator.cli.render import answer, answer_list, show_kinds, when
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, ConfigurationError, one_line, shown
+from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import AccountHistory, SqlLedger, TableAccounts
+    from game_operator.ledger import BetRecord, SqlLedger
+    from game_operator.ledger.books.verify import Finding
 
 ledgers: Commands = Commands(
     name="ledger", help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree."
 )
 
-Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
+PlayerArgument = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
 
 # An amount such as -20.00 begins like an option.
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
@@ -42,49 +45,66 @@ _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 _MIGRATION_SECONDS = 60.0
 #: How far this machine's clock may be ahead of a server's.
 _MOST_AHEAD_MILLIS = 60_000
-#: As far as open bets are counted.
-_MOST_BETS = 1_000
+_BET: Final = (
+    "bet_id state player_id account wager_cents won_cents opened_at_millis settled_at_millis action game instance_id "
+    "round_id source"
+)
+_MOVEMENTS: Final = "at_millis operation tx_id bet_id account delta_cents"
+_HISTORY: Final = {
+    "bet": _BET,
+    "calls": "at_millis operation tx_id action amount_cents code balance_cents",
+    "movements": _MOVEMENTS,
+    "anomalies": ANOMALY_COLUMNS,
+}
+_ACCOUNT: Final = {"": "player_id balance at_millis earlier", "open_bets": _BET, "movements": _MOVEMENTS}
+_BETS: Final = "opened_at_millis bet_id state player_id account wager_cents won_cents game round_id source"
+_BOOKS: Final = {
+    "": "accounts balances house bets calls postings checkpoint_millis pruned_before_millis",
+    "notes": "kind detail",
+}
 
 
-@contextmanager
-def _checked_values() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as wrong:  # An id, an amount or a name that no ledger can have.
-        raise typer.BadParameter(f"{wrong}.") from None
+def _balance(player: str, cents: int | None) -> dict[str, object]:
+    balance = None if cents is None else amount_from_cents(cents)
+    return {"player_id": player, "balance": balance, "balance_cents": cents}
+
+
+def _bet(bet: "BetRecord") -> dict[str, Any]:
+    digest = bet.withdraw_digest
+    return bet._asdict() | {"state": bet.state.value, "withdraw_digest": digest.hex() if digest else None}
 
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
-def open_(*, player: Player, amount: AmountArgument = Decimal(0), place: LedgerOptions) -> None:
+def open_(*, player: PlayerArgument, amount: AmountArgument = Decimal(0), place: LedgerOptions) -> None:
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
     from game_operator.ledger.accounts.choice import check_own
 
     check_own(place.accounts(), "open")  # Before any tables are made.
-    with place.opened(make=True) as ledger, _checked_values():
+    with place.opened(make=True) as ledger, checked_values():
         cents = ledger.open_account(player, amount)
-    answer(balance_document(player, cents), f"{player} holds {amount_from_cents(cents)}.")
+    answer(_balance(player, cents), f"{player} holds {amount_from_cents(cents)}.")
 
 
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
-def adjust(*, player: Player, amount: AmountArgument, reference: str, place: LedgerOptions) -> None:
+def adjust(*, player: PlayerArgument, amount: AmountArgument, reference: str, place: LedgerOptions) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
     from game_operator.ledger.sql import adjusted
 
     if not amount:
         raise typer.BadParameter("An adjustment by 0 moves nothing, and would use up its reference.")
-    with place.opened() as ledger, _checked_values():
+    with place.opened() as ledger, checked_values():
         done = adjusted(ledger, player, amount, reference=reference)
     known = "" if done.applied else "This reference was known, nothing was moved: "
     sentence = f"{known}{player} holds {amount_from_cents(done.balance_cents)}."
-    answer(balance_document(player, done.balance_cents) | {"applied": done.applied}, sentence)
+    answer(_balance(player, done.balance_cents) | {"applied": done.applied}, sentence)
 
 
 @ledgers.command()
 def show(
     *,
     bet_id: Annotated[str | None, typer.Argument()] = None,
-    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
-    most: Annotated[int, typer.Option("--most", "--limit", min=1)] = 50,
+    player: Player = None,
+    limit: Limit = 50,
     before: str | None = None,
     source: Source = "",
     place: LedgerOptions,
@@ -101,28 +121,25 @@ def show(
     with place.opened() as ledger:
         if bet_id is None:
             assert player is not None
-            with _checked_values():
-                show_account(_account(ledger, player, most, before, place.accounts()))
+            with checked_values():
+                account = ledger.account_history(player, most=limit, before=before)
+            cents = account.balance_cents if place.accounts() is None else ledger.balance(player)
+            elsewhere = ["The balance is in your own table."] if cents is None else []
+            document = _balance(account.account, cents) | {
+                "at_millis": account.at_millis,
+                "open_bets": list(map(_bet, account.open_bets)),
+                "movements": account.movements,
+                "earlier": account.earlier,
+            }
+            answer(document, *elsewhere, view=_ACCOUNT)
             return ExitCode.FINE
         history = ledger.history(bet_id, source=source)
-    show_bet(bet_id, history)
+    bet, found = history.bet and _bet(history.bet), list(map(anomaly_document, history.anomalies))
+    sentences = [] if bet else [f"The bet {shown(bet_id)} is not there."]
+    if history.is_unknown:
+        sentences.append("No call names it. If it is of a source, add --source. For a player, pass --player.")
+    answer({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": found}, *sentences, view=_HISTORY)
     return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
-
-
-def _account(
-    ledger: "SqlLedger", player: str, most: int, before: str | None, accounts: "TableAccounts | None"
-) -> "AccountHistory":
-    """Return the history of an account, with its balance out of *accounts*, where it may never have moved."""
-    if accounts is None:
-        return ledger.account_history(player, most=most, before=before)
-    from game_operator.ledger import AccountHistory
-
-    balance_cents = ledger.balance(player)
-    try:
-        history = ledger.account_history(player, most=most, before=before)
-    except AccountNotFoundError:
-        history = AccountHistory(player, None, 0, (), ())
-    return history._replace(balance_cents=balance_cents)
 
 
 @ledgers.command()
@@ -130,11 +147,11 @@ def bets(
     *,
     only_open: Annotated[bool, typer.Option("--open")] = False,
     state: BetState | None = None,
-    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
+    player: Player = None,
     since: Moment = None,
     until: Moment = None,
     older_than: Moment = None,
-    limit: Annotated[int, typer.Option(min=1)] = 50,
+    limit: Limit = 50,
     source: OnlySource = None,
     place: LedgerOptions,
 ) -> None:
@@ -150,13 +167,7 @@ def bets(
     wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
     with place.opened() as ledger:
         found = oldest_bets(ledger, wanted, limit + 1)
-    listed, more = found[:limit], len(found) > limit
-    answer({"bets": list(map(bet_document, listed)), "more": more})
-    show_bets(listed)
-    if more:
-        say(MORE.format(limit))
-    if not listed:
-        say("There are no such bets.")
+    answer_list("bets", list(map(_bet, found)), limit, _BETS)
 
 
 @ledgers.command()
@@ -169,8 +180,17 @@ def verify(*, full: bool = False, place: LedgerOptions) -> int:
     """
     with place.opened() as ledger, waiting("Checking the books …"):
         report = ledger.verify(full=full)
-    show_books(report)
+    balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
+    document = report._asdict() | {"sound": report.sound, "balances": balances, "house": house}
+    answer(document, view=_BOOKS)
+    _show_verdict(report.findings)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
+
+
+def _show_verdict(findings: "tuple[Finding, ...]") -> None:
+    show_kinds(findings, "bet_id", "tx_id", "account")
+    what = f"{counted(len(findings), 'finding')}. docs/how-to/running.md says what to do"
+    say(f"✗ The books are not sound: {what}." if findings else "✓ The books are sound.")
 
 
 @ledgers.command()
@@ -185,9 +205,7 @@ def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None
         if now is not None:
             _check_not_ahead(ledger, now)
         report = ledger.prune(timedelta(days=days), now_millis=now)
-    answer(report._asdict(), f"Before {when(report.before_millis)} UTC, except what is still open:")
-    names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
-    show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
+    answer(report._asdict(), view={"": "before_millis calls postings anomalies"})
 
 
 def _check_not_ahead(ledger: "SqlLedger", now: int) -> None:
@@ -227,12 +245,14 @@ def maintain(
                 f"{shown(failed.filename)} cannot be written: {failed.strerror}. The day was not dropped.",
                 remedy="Make room, or pass another folder to --export.",
             ) from None
-    show_maintenance(report)
+    names = "finished seconds read sealed read_again days_closed pruned partitions"
+    answer(report._asdict() | {"sound": report.sound}, view={"": names})
+    _show_verdict(report.findings)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
 @ledgers.command("correct-time")
-def correct_time(player: Player, place: LedgerOptions) -> None:
+def correct_time(player: PlayerArgument, place: LedgerOptions) -> None:
     """
     Bring back the time of an account that a wrong clock has left in the future.
 
@@ -240,26 +260,19 @@ def correct_time(player: Player, place: LedgerOptions) -> None:
     """
     with place.opened() as ledger:
         done = ledger.correct_time(player)
-    sentence = f"{player} had moved last at {when(done.from_millis)} UTC; it says {when(done.to_millis)} now."
-    answer(done._asdict(), sentence)
+    answer(done._asdict(), view={"": " ".join(done._fields)})
 
 
 @ledgers.command()
 def sources(place: LedgerOptions) -> None:
-    """List the services and environments whose calls the ledger takes, with their open bets."""
+    """List the services and environments whose calls the ledger takes, with their open bets, up to 1,000 of each."""
     from game_operator.ledger.sql import sources_of
 
     with place.opened() as ledger:
         found = sources_of(ledger)
-    answer({"sources": [source._asdict() for source in found]})
-    if found:
-        names = ("Source", "Registered by", "Open bets")
-        origins = {"first call": "its first call", "found": "its calls", "added": "add-source"}
-        more = {_MOST_BETS: f"{_MOST_BETS} or more"}
-        rows = [(each.name or '"" (no name)', origins[each.origin], each.open_bets) for each in found]
-        show_rows("", names, [(*row, more.get(bets, bets)) for *row, bets in rows], numbers=names[2:])
-    else:
-        say("The ledger knows no source yet: the first withdraw, deposit or rollback registers its own.")
+    nothing = "The ledger knows no source yet: the first withdraw, deposit or rollback registers its own."
+    document = {"sources": [source._asdict() for source in found]}
+    answer(document, *([] if found else [nothing]), view={"sources": "name origin open_bets"})
 
 
 @ledgers.command("add-source")
@@ -274,17 +287,12 @@ def add_source(name: Annotated[str, typer.Argument(callback=source_in)], place: 
     with place.opened() as ledger:
         known = sources_of(ledger)
         ledger.add_source(name)
-    others = [source for source in known if source.name != name]
-    is_new = len(others) == len(known)
-    already = "." if is_new else " already. Nothing was changed."
-    document = {"added": name, "others": [source._asdict() for source in others]}
-    answer(document, f"The ledger takes calls of {_named(name)}{already}")
-    for source in others:
-        if is_new and source.open_bets:
-            say(
-                f"{_named(source.name)} has {_open(source.open_bets)}. If {_named(name)} is a new name for it, they "
-                "cannot be settled: keep the old name in the wallet until they are."
-            )
+    others = [source._asdict() for source in known if source.name != name]
+    already = "." if len(others) == len(known) else " already. Nothing was changed."
+    sentences = [f"The ledger takes calls of {shown(name)}{already}"]
+    if any(source["open_bets"] for source in others):
+        sentences.append("If it is a new name for a source with open bets, these cannot be settled: keep the old name.")
+    answer({"added": name, "others": others}, *sentences, view={"others": "name origin open_bets"})
 
 
 @ledgers.command("stop-bets")
@@ -294,7 +302,7 @@ def stop_bets(*, actor: str, reason: str, code: str = "LIMIT_EXCEEDED", place: L
 
     Wins, refunds and free bets are still paid. Bets that are refused meanwhile stay declined. start-bets ends it.
     """
-    with place.opened() as ledger, _checked_values():
+    with place.opened() as ledger, checked_values():
         stop = ledger.stop_bets(actor=actor, reason=reason, code=code)
     answer({"stopped": stop._asdict()}, f"Bets are stopped: a new one is answered {stop.code}.")
 
@@ -308,14 +316,6 @@ def start_bets(*, actor: str, reason: str, place: LedgerOptions) -> None:
         "Bets are taken." if ended is None else f"Bets are taken again; {one_line(ended.actor)} had stopped them."
     )
     answer({"ended": None if ended is None else ended._asdict()}, sentence)
-
-
-def _named(source: str) -> str:
-    return one_line(source) if source else '""'
-
-
-def _open(bets: int) -> str:
-    return "1 open bet" if bets == 1 else f"{bets} open bets" if bets < _MOST_BETS else f"{bets} open bets or more"
 
 
 @ledgers.command()

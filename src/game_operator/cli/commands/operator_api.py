@@ -2,56 +2,54 @@
 
 import signal
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.commands.catalogue import EVERY_SECONDS, ChangesOptions, report_changes, watch
+from game_operator.cli.commands.catalogue import ChangesOptions, report_changes
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
-from game_operator.cli.output import answer, say, show_details, show_rows, waiting
+from game_operator.cli.output import say, waiting
+from game_operator.cli.render import answer, show, show_records
 
 if TYPE_CHECKING:
     from game_operator.models import GameInfo
 
-_HEADINGS = ("Game", "Genre", "Status", "RTP %", "Instance", "Active", "Wager", "Highest win")
+_GAMES: Final = "name genre status rtp instance active min_wager max_wager max_win currency"
+_BET: Final = "reference_id status player_id round_id instance_id game wager_cents won_cents placed_at_millis"
+_BETS: Final = "reference_id player_id status wager_cents won_cents placed_at_millis"
 _NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
-#: The fields of spec §2.2 whose names would not fit into the help, and the options that stand for them.
-LONG_NAMES = {"wager-amount-cents": "wager-cents", "expire-duration-millis": "expire-millis"}
 
 
 def games(
     *,
-    seconds: Annotated[float | None, typer.Argument(metavar="SECONDS", min=1)] = None,
     genre: str | None = None,
     status: str | None = None,
     currency: str | None = None,
     active: bool = False,
     beyond: ChangesOptions,
+    place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
     """
     List your games with their instances and betting limits.
 
-    With --changes, report what has changed since the last good list, which a store keeps. With --watch, report changes
-    as they come, until Ctrl-C; --json then writes one document for each look that found something. A list in which
-    more than 30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
+    With --changes, report what has changed since the last good list, which a store keeps. A list in which more than
+    30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
     """
-    beyond.check(has_filters=active or any((genre, status, currency)), seconds=seconds)
-    if beyond.watch:
-        return watch(beyond, service, EVERY_SECONDS if seconds is None else seconds)
+    beyond.check(place, has_filters=active or any((genre, status, currency)))
     if beyond.are_asked_for:
-        return report_changes(beyond, service)
+        return report_changes(beyond, place, service)
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
     kept = list(_filtered(found, genre, status, currency, active=active))
-    answer({"games": [game.model_dump() for game in kept]})
+    instances = sum(len(game.instances) for game in kept)
+    sentences = [f"{len(kept)} of {len(found)} games, {instances} instances"]
     if genre is not None and found and not any(_is(game.genre, genre) for game in found):
-        say(f"no game has genre {genre}; there are {', '.join(sorted({game.genre for game in found}))}")
-    if kept:
-        title = "Games; limits in currency units"
-        show_rows(title, _HEADINGS, _rows(kept), numbers={"RTP %", "Wager", "Highest win"})
-    say(f"{len(kept)} of {len(found)} games, {sum(len(game.instances) for game in kept)} instances")
+        sentences.append(f"No game has genre {genre}. There are {', '.join(sorted({game.genre for game in found}))}.")
+    answer({"games": [game.model_dump() for game in kept]}, *sentences)
+    show_records("Games", _GAMES.split(), _rows(kept))
     return ExitCode.FINE
 
 
@@ -71,47 +69,39 @@ def _is(value: str, wanted: str | None) -> bool:
     return wanted is None or value.casefold() == wanted.casefold()
 
 
-def _rows(found: "Iterable[GameInfo]") -> Iterator[tuple[str, ...]]:
+def _rows(found: "Iterable[GameInfo]") -> Iterator[dict[str, Any]]:
+    """Yield a row for each instance, or for a game without any; limits are in currency units."""
     for game in found:
-        rtp = "–" if game.rtp is None else format(game.rtp, "f")
-        about: tuple[str, ...] = (game.name, game.genre, game.status, rtp)
+        about = {"name": game.name, "genre": game.genre, "status": game.status, "rtp": game.rtp}
         if not game.instances:
-            yield (*about, "", "", "", "")
+            yield about
         for instance in game.instances:
-            limits, active = instance.bet_config, "yes" if instance.active else "no"
-            wager = f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}"
-            yield (*about, instance.id, active, wager, f"{limits.max_win:f} {limits.currency}")
-            about = ("",) * len(about)
+            yield about | {"instance": instance.id, "active": instance.active, **instance.bet_config.model_dump()}
 
 
 def bet(*, bet_id: Annotated[str, typer.Argument()], service: ServiceOptions) -> None:
     """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND. All four are answers: the exit code is 0."""
     with service.client() as client, waiting("Looking up the bet …"):
         found = client.fetch_bet(bet_id)
-    answer(found.model_dump())
+    document = found.model_dump()
     if found.status == "NOT_FOUND":
-        say(_NOT_FOUND.format("bet"))
+        answer(document, _NOT_FOUND.format("bet"))
     else:
-        won = [("won", f"{found.won_amount} ({found.won} cents)")] if found.status == "CLOSED" else []
-        facts = [
-            ("status", found.status),
-            ("bet", found.reference_id),
-            ("player", found.player_id),
-            ("round", found.round_id),
-            ("instance", found.instance_id),
-            ("game", found.game),
-            ("wager", f"{found.wager_amount} ({found.wager} cents)"),
-            *won,
-            ("placed at", found.placed_at.isoformat(sep=" ", timespec="milliseconds")),
-        ]
-        show_details(facts)
+        answer(document)
+        show(_with_units(document), {"": _BET})
+
+
+def _with_units(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a bet of the service, whose fields do not name their units, as people see it."""
+    units = {"wager_cents": document["wager"], "won_cents": document.get("won")}
+    return document | units | {"placed_at_millis": document["timestamp"]}
 
 
 def round_(
     *,
     instance_id: InstanceId,
-    round_id: Annotated[str | None, typer.Option("--id", "--round-id")] = None,
-    round_no: Annotated[int | None, typer.Option("--no", "--round-no")] = None,
+    round_id: Annotated[str | None, typer.Option("--id")] = None,
+    round_no: Annotated[int | None, typer.Option("--no")] = None,
     service: ServiceOptions,
 ) -> None:
     """
@@ -126,22 +116,14 @@ def round_(
     with service.client() as client, waiting("Looking up the round …"):
         # Not the client's method: a type checker does not see that one of the two is given.
         found = client.perform(fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no))
-    answer(found.model_dump())
+    document = found.model_dump()
     if found.status == "NOT_FOUND":
-        say(_NOT_FOUND.format("round of this instance"))
+        answer(document, _NOT_FOUND.format("round of this instance"))
     else:
-        numbers = [("round", found.round_id), ("number", found.round_no)]
-        show_details([*numbers, ("instance", found.instance_id), ("game", found.game)])
-        if not found.bets:
+        answer(document, view={"": "round_id round_no instance_id game"})
+        if not document["bets"]:
             say("The round has no bets.")
-            return
-        headings = ("Bet", "Player", "Status", "Wager", "Won", "Placed at (UTC)")
-        rows = []
-        for placed in found.bets:
-            won = placed.won_amount if placed.status == "CLOSED" else "–"
-            when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
-            rows.append((placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when))
-        show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager", "Won"})
+        show({"bets": list(map(_with_units, document["bets"]))}, {"bets": _BETS})
 
 
 def grant(
@@ -151,7 +133,7 @@ def grant(
     count: int,
     wager_amount_cents: Annotated[int, typer.Option("--wager-cents")],
     expire_duration_millis: Annotated[int, typer.Option("--expire-millis")],
-    reference_id: Annotated[str, typer.Option("--reference", "--reference-id")],
+    reference_id: Annotated[str, typer.Option("--reference")],
     service: ServiceOptions,
 ) -> None:
     """
@@ -173,9 +155,8 @@ def grant(
                     expire_duration_millis=expire_duration_millis,
                     reference_id=reference_id,
                 )
-            answer(accepted.model_dump())
-            facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
-            show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
+            sentence = f"Granted: {count} free bets of {wager_amount_cents} cents for {player_id}."
+            answer(accepted.model_dump(), sentence, view={"": "free_bet_id message"})
     except KeyboardInterrupt:
         raise StoppedError(
             ExitCode.INTERRUPTED,

@@ -1,32 +1,30 @@
 """``game-operator reconcile``: compare bets with the provider's, settle what was lost, and work on findings."""
 
 import signal
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
-from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
-from game_operator.cli.options import Commands, ServiceOptions, amount_in, check_extra, span_in
-from game_operator.cli.output import answer, is_written, progress, remark, say
+from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
+from game_operator.cli.files import ReportFiles
+from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, checked_values, span_in
+from game_operator.cli.output import remark, say, waiting
 from game_operator.cli.own_wallet import SettlingOptions, check_source
-from game_operator.cli.reports.ledger import MORE
-from game_operator.cli.reports.reconcile import how_to_go_on, show_findings, show_report, show_status
-from game_operator.errors import ConfigurationError, GameOperatorError, RunError, shown
+from game_operator.cli.render import answer, answer_list, show_kinds
+from game_operator.errors import RunError
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
+    from game_operator.backoffice.journal.records import Run
     from game_operator.ledger import SqlLedger
 
 reconciliations: Commands = Commands(
@@ -36,7 +34,19 @@ reconciliations: Commands = Commands(
 
 Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
-_LOOK_SECONDS = 0.5
+_REPORT: Final = {
+    "": (
+        "run state why repaired open held_back brakes_left settled_before other_findings parts_done parts service "
+        "source actor reason began_at_millis ended_at_millis unseen"
+    ),
+    "verdicts": "verdict bets total_cents",
+    "test_bets": "state bets total_cents",
+}
+_FINDINGS: Final = (
+    "id kind bet_id player_id at_stake_cents owed_cents seen first_at_millis detail paid_cents resolved_by resolution"
+)
+_STOPPING: Final = "It stops after the calls under way."
+_HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,55 +96,16 @@ class PatienceOptions:
     second_look: Annotated[timedelta, typer.Option(parser=span_in, show_default="60s")] = timedelta(seconds=60)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LooksOptions:
-    """Which bets are looked up, and how fast."""
-
-    sample: float = 0.001
-    rate: float = 20.0
-    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of ``Reconciler``."""
-        return {"rate_per_second": self.rate, "sample": self.sample}
-
-
-@dataclass(frozen=True, kw_only=True)
-class PagesOptions:
-    """Files to which the report is written."""
-
-    html: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    csv: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-
-    def check(self) -> None:
-        """Raise ConfigurationError if a file cannot be written, before the run and not after it."""
-        if self.html is not None:
-            check_extra("--html", "cli", ["jinja2"])
-        for option, path in (("--html", self.html), ("--csv", self.csv)):
-            if path == Path("-"):
-                raise ConfigurationError(f"{option} - would write a file named '-'. Pass the name of a file.")
-            if path is not None and (path.is_dir() or not path.parent.is_dir()):
-                raise ConfigurationError(f"{option} {shown(str(path))} cannot be written: pass a file in a folder.")
-
-    def are_written(self, report: "ReconcileReport") -> bool:
-        """Write the files that are wanted; return whether all could be written."""
-        written = True
-        if self.html is not None:
-            written = is_written(self.html, report.to_html(), "report")
-        if self.csv is not None:
-            written = is_written(self.csv, report.to_csv(), "report") and written
-        return written
-
-
 @reconciliations.command()
 def run(
     *,
     seconds: Annotated[float | None, typer.Option(min=0, max=86_400, metavar="N")] = None,
     repair: RepairOptions,
     patience: PatienceOptions,
-    looks: LooksOptions,
-    pages: PagesOptions,
+    sample: float = 0.001,
+    rate: float = 20.0,
+    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4,
+    pages: ReportFiles,
     settling: SettlingOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -152,35 +123,21 @@ def run(
     with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
         from game_operator.backoffice import Reconciler
 
-        reconciler = Reconciler(client, wallet, **vars(patience), **looks.arguments)
+        reconciler = Reconciler(client, wallet, **vars(patience), rate_per_second=rate, sample=sample)
         try:
-            report = _run(reconciler, seconds, arguments, looks.concurrency)
+            report = _run(reconciler, seconds, arguments, concurrency)
         except RunError as refused:
-            raise StoppedError(
-                ExitCode.SAID_NO,
-                refused.what,
-                advice="`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it.",
-                name="RunError",
-            ) from None
-        show_report(report)
-        return _code(report, pages)
+            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=_HOW_TO_GO_ON, name="RunError") from None
+        return _reported(report, pages)
 
 
 def _run(
     reconciler: "Reconciler", seconds: float | None, arguments: dict[str, Any], concurrency: int
 ) -> "ReconcileReport":
     """Run until the end, until the time is over, or until a signal; then the run is kept."""
-    signals: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        signals.append(number)
-        reconciler.leave()
-        if len(signals) > 1:
-            raise KeyboardInterrupt
-        remark("It stops after the calls under way.")
-
+    signals = list[int]()
     try:
-        with on_signals(STOP_SIGNALS, stop), _shown_progress(reconciler):
+        with stopping_gently(reconciler.leave, _STOPPING) as signals, waiting("Looking up the bets …"):
             if seconds is not None:
                 report = reconciler.run_some(seconds)
             else:
@@ -192,37 +149,17 @@ def _run(
         if not (signals and report.run.is_under_way):
             return report
     kept = reconciler.status()
-    advice = "" if kept is None else how_to_go_on(kept)
+    advice = "" if kept is None else _how_to_go_on(kept)
     name = "" if kept is None else f" Run {kept.id} is kept, and every repair so far is complete."
-    code = 128 + signals[0] if signals and signals[0] != signal.SIGINT else ExitCode.INTERRUPTED
+    code = 128 + next(iter(signals), signal.SIGINT)
     raise StoppedError(code, f"Interrupted.{name}", advice=advice, run=kept and kept.id)
 
 
-@contextmanager
-def _shown_progress(reconciler: "Reconciler") -> Iterator[None]:
-    """Show on stderr, if that is a terminal, how many parts of the run are done."""
-    ended = threading.Event()
-    with progress() as show:
-
-        def look() -> None:
-            while not ended.wait(_LOOK_SECONDS):
-                with suppress(GameOperatorError):  # The run itself reports what is wrong with the database.
-                    done, parts = reconciler.progress()
-                    show("parts of up to 25 bets", done, parts)
-
-        thread = threading.Thread(target=look, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-
-def _code(report: "ReconcileReport", pages: PagesOptions) -> int:
-    written = pages.are_written(report)
+def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
+    """Write the files that are wanted, show the report, and return the exit code."""
+    written = pages.are_written(report.to_html, report.to_csv)
+    show_report(report)
     if report.run.state == "paused":
-        remark(f"The run is paused: {report.run.why}. {how_to_go_on(report.run)}", style="red")
         return ExitCode.UNREACHABLE
     if report.verdicts and set(report.verdicts) == {"no_answer"}:
         remark("The service has answered nothing.", style="red")
@@ -232,8 +169,45 @@ def _code(report: "ReconcileReport", pages: PagesOptions) -> int:
     return ExitCode.FINE if written else ExitCode.UNWRITABLE
 
 
+def show_report(report: "ReconcileReport", **more: int) -> None:
+    """Show what a run has found."""
+    run, document = report.run, report.document() | more
+    sentences = [f"The run {'repairs' if run.options.get('repair') else 'is dry: it moves no money'}."]
+    if not report.verdicts:
+        sentences.append("No bet is due: OPEN bets are looked up when they are older than --min-age.")
+    if report.is_fine and report.is_whole:
+        sentences.append("Nothing waits for a person.")
+    answer(document, *sentences, view=_REPORT)
+    show_kinds(document["findings"], "id")
+    _show_advice(each["kind"] for each in document["findings"])
+    if report.open.bets and not run.is_under_way:
+        before = report.settled_before  # The brakes count it too.
+        bets = report.open.bets + run.moved_count + before.bets
+        most = amount_from_cents(report.open.total_cents + run.moved_cents + before.total_cents)
+        say(
+            f"To settle them: game-operator reconcile run --repair --max-bets {bets} --max-total {most} --actor NAME "
+            "--reason TEXT, and the same --min-age, --wallet and --accounts-… as in this run."
+        )
+    if run.is_under_way:
+        say(_how_to_go_on(run))
+
+
+def _show_advice(kinds: Iterable[str]) -> None:
+    from game_operator.backoffice.reconcile.advice import advices
+
+    for kind in dict.fromkeys(kinds):
+        if kind in advices():
+            say(f"{kind}: {advices()[kind].todo}")
+
+
+def _how_to_go_on(run: "Run") -> str:
+    if not run.options.get("repair"):
+        return _HOW_TO_GO_ON
+    return f"{_HOW_TO_GO_ON} It repairs for a day from its beginning, by the brakes that it began with."
+
+
 @reconciliations.command()
-def status(*, source: str = "", place: LedgerOptions) -> None:
+def status(*, source: Source = "", place: LedgerOptions) -> None:
     """Show where the latest run stands."""
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.journal.journal import Journal
@@ -244,12 +218,13 @@ def status(*, source: str = "", place: LedgerOptions) -> None:
             answer({"run": None}, "There was no reconciliation yet.")
             return
         journal = Journal(ledger)
-        show_status(report_of(journal, latest), journal.progress(latest.id))
+        done, parts = journal.progress(latest.id)
+        show_report(report_of(journal, latest), parts_done=done, parts=parts)
 
 
 @reconciliations.command()
 def stop(
-    *, run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None, source: str = "", place: LedgerOptions
+    *, run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None, source: Source = "", place: LedgerOptions
 ) -> None:
     """End the run that is under way, for good. What it has settled stays settled."""
     with _ledger(place, source) as ledger:
@@ -264,8 +239,8 @@ def findings(
     *,
     every: Annotated[bool, typer.Option("--all")] = False,
     bet_id: Annotated[str | None, typer.Option("--bet", metavar="ID")] = None,
-    limit: Annotated[int | None, typer.Option(min=1)] = None,
-    source: str = "",
+    limit: Limit = 50,
+    source: Source = "",
     place: LedgerOptions,
 ) -> int:
     """List what a person should look into, the oldest first. The exit code is 1 if a finding is open."""
@@ -275,16 +250,11 @@ def findings(
         from game_operator.backoffice.reconcile.report import finding_document
 
         now = Journal(ledger).now_millis()
-        listed = findings_of(ledger, source=source, resolved=every, bet_id=bet_id)
-        found = list(islice(listed, limit and limit + 1))
-    records, more = found[:limit], limit is not None and len(found) > limit
-    answer({"findings": [finding_document(each, now) for each in records], "more": more})
-    show_findings(records)
-    if more:
-        say(MORE.format(limit))
-    if not records:
-        say("There are no findings.")
-    return ExitCode.SAID_NO if any(each.resolved_at_millis is None for each in records) else ExitCode.FINE
+        found = list(islice(findings_of(ledger, source=source, resolved=every, bet_id=bet_id), limit + 1))
+    answer_list("findings", [finding_document(each, now) for each in found], limit, _FINDINGS)
+    open_kinds = [each.kind for each in found[:limit] if each.resolved_at_millis is None]
+    _show_advice(open_kinds)
+    return ExitCode.SAID_NO if open_kinds else ExitCode.FINE
 
 
 @reconciliations.command()
@@ -312,8 +282,8 @@ def resolve(
             done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claim or ())
     elif counting_claim:
         raise typer.BadParameter("--counting-claim says nothing without --pay. Leave it out.")
-    elif settling.wallet is not None or place.are_given:
-        raise typer.BadParameter("--wallet and --accounts-… say nothing without --pay. Leave them out.")
+    elif settling.wallet is not None:
+        raise typer.BadParameter("--wallet says nothing without --pay. Leave it out.")
     else:
         with _ledger(place, settling.source) as ledger:
             done = by_hand.resolve(ledger, finding_id, source=settling.source, actor=actor, reason=reason)
@@ -342,10 +312,8 @@ def refund(
 
     with settling.asked(place, service, moves_money=True) as (client, wallet):
         remark("It asks the provider twice, as far apart as --second-look says.")
-        try:
+        with checked_values():
             outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)
-        except ValueError as wrong:  # An id that no bet can have.
-            raise typer.BadParameter(f"{wrong}.") from None
     document = {"bet_id": bet_id, "refunded": outcome.applied, "balance_cents": outcome.balance_cents}
     answer(document, f"The wager was given back; the balance is {outcome.balance_amount}.")
 
@@ -354,8 +322,8 @@ def refund(
 def report(
     *,
     run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None,
-    pages: PagesOptions,
-    source: str = "",
+    pages: ReportFiles,
+    source: Source = "",
     place: LedgerOptions,
 ) -> int:
     """Show the report of the latest run, or of one with a number. The exit code is that of the run."""
@@ -363,9 +331,7 @@ def report(
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.reconcile.report import report_in
 
-        found = report_in(ledger, run_id, source=source)
-        show_report(found)
-        return _code(found, pages)
+        return _reported(report_in(ledger, run_id, source=source), pages)
 
 
 @contextmanager

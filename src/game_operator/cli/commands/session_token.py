@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from game_operator.cli.options import Commands, InstanceId, OperatorOptions, PlayerId, amount_in
-from game_operator.cli.output import answer, show_details
+from game_operator.cli.render import answer
 
 tokens: Commands = Commands(
     name="token", help="Build and read session tokens. What is in them is assumed: the specification does not show it."
@@ -52,6 +52,4 @@ def decode(*, token: Annotated[str, typer.Argument()], instance_id: InstanceId, 
     claims = SessionTokenBuilder(**operator.token_settings()).decode(token, instance_id=instance_id)
     facts = {each.name: getattr(claims, each.name) for each in fields(claims)}
     facts |= {name: facts[name].isoformat() for name in ("issued_at", "expires_at")}
-    answer(facts)
-    extra = facts.pop("extra")
-    show_details(item for item in [*facts.items(), *extra.items()] if item[1] is not None)
+    answer(facts, view={"": " ".join(facts)})

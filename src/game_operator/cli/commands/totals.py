@@ -10,8 +10,11 @@ import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import Moment, OnlySource, check_extra, comma_separated
-from game_operator.cli.output import answer, counted, is_written, remark, say, show_rows, wants_json
+from game_operator.cli.files import ReportFiles
+from game_operator.cli.options import Moment, OnlySource, comma_separated
+from game_operator.cli.output import show_rows, wants_json
+from game_operator.cli.own_wallet import check_source
+from game_operator.cli.render import answer
 
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger, TotalsClose, TotalsReport
@@ -39,8 +42,7 @@ def totals(
     source: OnlySource = None,
     close: bool = False,
     now: Moment = None,
-    csv: Path | None = None,
-    html: Path | None = None,
+    files: ReportFiles,
     place: LedgerOptions,
 ) -> int:
     """
@@ -48,9 +50,11 @@ def totals(
 
     With --close it first stores the totals of finished days for good. Run that once a day.
     """
+    from game_operator.backoffice.totals import totals_csv, totals_html
     from game_operator.ledger.books.totals import DIMENSIONS
 
-    if csv == _STDOUT and wants_json():
+    is_printed = files.csv == _STDOUT
+    if is_printed and wants_json():
         raise typer.BadParameter("--json and --csv - would both write to standard output. Pass a file to --csv.")
     if now is not None and not close:
         raise typer.BadParameter("--now says what time it is for --close.")
@@ -58,19 +62,21 @@ def totals(
         raise typer.BadParameter("The day of --to is before that of --from.")
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
-    if html is not None:
-        check_extra("--html", "cli", ["jinja2"])
+    if is_printed:
+        files = ReportFiles(html=files.html)
+    files.check()
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
         if now is not None:
             _check_over(ledger, now)
+        if source is not None:
+            check_source(ledger, source)
         closed = ledger.close_totals(now_millis=now) if close else None
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
-        if source is not None and not report.rows and source not in ledger.sources():
-            remark(f"The ledger has no source {source!r}. `game-operator ledger sources` lists them.", style="yellow")
-    is_fine = _written(report, csv, html)
-    answer(_document(report, closed))
-    if csv != _STDOUT:
+    is_fine = files.are_written(lambda: totals_html(report), lambda: "".join(totals_csv(report)))
+    if is_printed:
+        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
+    else:
         _show(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
 
@@ -87,41 +93,17 @@ def _check_over(ledger: "SqlLedger", now: int) -> None:
         )
 
 
-def _written(report: "TotalsReport", csv: Path | None, html: Path | None) -> bool:
-    from game_operator.backoffice.totals import totals_csv, totals_html
+def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
+    from game_operator.backoffice.totals.table import headings, lines
 
-    is_fine = True
-    if csv == _STDOUT:
-        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
-    elif csv is not None:
-        is_fine = is_written(csv, "".join(totals_csv(report)), "CSV")
-    if html is not None:
-        is_fine = is_written(html, totals_html(report), "page") and is_fine
-    return is_fine
-
-
-def _document(report: "TotalsReport", closed: "TotalsClose | None") -> dict[str, object]:
     rows = [
         row._asdict() | {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}
         for row in report.rows
     ]
-    return report._asdict() | {"rows": rows, "closed": closed}
-
-
-def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
-    from game_operator.backoffice.totals.table import headings, lines
-
-    if closed is not None:
-        late = f", {closed.late} of them late" if closed.late else ""
-        say(f"Days before {closed.closed_before} are closed. Stored: {counted(closed.postings, 'posting')}{late}.")
-    names = headings(report)
-    if report.rows:
+    document = report._asdict() | {"rows": rows, "closed": closed}
+    nothing = [] if rows else ["Nothing moved in that time."]
+    answer(document, *nothing, view={"closed": "closed_before postings late", "": "complete_since"})
+    if rows:
+        names = headings(report)
         texts = len(report.by) + ("currency" not in report.by)
         show_rows("Totals in UTC days; in brackets the number of postings", names, lines(report), numbers=names[texts:])
-    else:
-        say("Nothing moved in that time.")
-    if report.complete_since:
-        say(
-            f"· Complete since {report.complete_since}: older postings were folded before totals were kept.",
-            style="dim",
-        )

@@ -8,7 +8,8 @@ import typer
 
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, read_profile
-from game_operator.cli.output import answer, remark, say
+from game_operator.cli.output import remark, say
+from game_operator.cli.render import answer
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import RouteOptions, key_in
 
@@ -25,7 +26,7 @@ def call(
     path: Annotated[str, typer.Argument()],
     url: str,
     body: str,
-    service_key: Path,
+    service_private_key: Path,
     route: RouteOptions,
     profile: ProfileFile = None,
     timeout: Annotated[float, typer.Option(min=0.01)] = 10.0,
@@ -34,8 +35,8 @@ def call(
     """
     Sign one body, post it to a wallet, and print the exchange.
 
-    For example, a bet of 5.00: game-operator call /withdraw --url http://127.0.0.1:8000 --service-key service.pem
-    --body '{"player_id":"p1","amount":500,"action":"BET","action_id":"b1"}'
+    For example, a bet of 5.00: game-operator call /withdraw --url http://127.0.0.1:8000
+    --service-private-key service.pem --body '{"player_id":"p1","amount":500,"action":"BET","action_id":"b1"}'
 
     The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
     for SUCCESS, 1 for any other answer.
@@ -52,7 +53,7 @@ def call(
     posted = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
     with WebhookCaller(
         url,
-        key_in("--service-key", service_key),
+        key_in("--service-private-key", service_private_key),
         profile=assumed,
         timeout=timeout,
         allow_insecure_http=route.allow_insecure_http,

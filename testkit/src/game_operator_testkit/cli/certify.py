@@ -11,7 +11,8 @@ from rich.console import Console
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import read_profile
-from game_operator.cli.output import answer, progress, say
+from game_operator.cli.output import progress, say
+from game_operator.cli.render import answer
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import (
     ReportOptions,
@@ -45,7 +46,7 @@ def certify(
     cost more, count.
     """
     supplies, assumed = supplied.supplies(), read_profile(played.profile)
-    reports.check_files(wallet.service_key, supplied.old_key, supplied.retired_key, played.profile)
+    reports.check_files(wallet.service_private_key, supplied.old_key, supplied.retired_key, played.profile)
     baseline = reports.read_baseline()
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
     from game_operator_testkit.certifier.engine.certification import new_run_id
@@ -56,7 +57,7 @@ def certify(
         with progress() as show:
             report = certify_wallet(
                 url,
-                signing_key=key_in("--service-key", wallet.service_key),
+                signing_key=key_in("--service-private-key", wallet.service_private_key),
                 player_id=wallet.player,
                 other_player_id=wallet.other_player,
                 profile=assumed,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import ProfileFile, comma_separated, is_encrypted
-from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_passphrase
@@ -59,7 +59,7 @@ class RouteOptions:
 class WalletOptions:
     """The wallet's key and its players."""
 
-    service_key: Path
+    service_private_key: Path
     player: str
     other_player: str
     instance: str | None = None

@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.cli.keys import public_path, public_pem_of, write_pair
-from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
 from game_operator.signers.keys import load_public_key
 from game_operator_testkit.provider.keys import loaded, private_pem

@@ -11,7 +11,8 @@ import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.options import ProfileFile, read_profile
-from game_operator.cli.output import answer, remark, say, show_details
+from game_operator.cli.output import remark, say, show_details
+from game_operator.cli.render import answer
 from game_operator_testkit.cli import command
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ def sandbox(
     allow_remote: bool = False,
     profile: ProfileFile = None,
     record: Path | None = None,
-    operator_key: Path | None = None,
+    public_key: Path | None = None,
 ) -> int:
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
     Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys in
-    --directory are used again, so client and wallet keep working over a restart. With --operator-key your client signs
+    --directory are used again, so client and wallet keep working over a restart. With --public-key your client signs
     with a private key that the sandbox never sees.
     """
     from game_operator.client.settings import base_url_of
@@ -47,7 +48,7 @@ def sandbox(
     stopped = threading.Event()
     with (
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
-        key_directory(directory, service_alone=operator_key is not None) as keys,
+        key_directory(directory, service_alone=public_key is not None) as keys,
     ):
         if wallet is not None:  # Better now than at the first round.
             wallet = base_url_of(
@@ -55,7 +56,7 @@ def sandbox(
             )
         with Sandbox(
             operator_id,
-            operator_key or keys.public,
+            public_key or keys.public,
             wallet,
             service_private_key=keys.service_private,
             old_service_key=keys.service_old,
@@ -68,7 +69,7 @@ def sandbox(
             allow_remote=allow_remote,
             record=record,
         ) as running:
-            _announce(running, keys, operator_key)
+            _announce(running, keys, public_key)
             if lost := lost_output():
                 return lost  # The address could not be printed.
             stopped.wait()
@@ -76,8 +77,8 @@ def sandbox(
     return ExitCode.FINE
 
 
-def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | None) -> None:
-    private = None if operator_key else str(keys.private)
+def _announce(running: "Sandbox", keys: "KeyDirectory", public_key: Path | None) -> None:
+    private = None if public_key else str(keys.private)
     variables = {"GAME_OPERATOR_BASE_URL": running.base_url, "GAME_OPERATOR_ID": running.operator_id}
     variables |= {"GAME_OPERATOR_PRIVATE_KEY_FILE": private} if private else {}
     document: dict[str, object] = {
@@ -86,7 +87,7 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | Non
         "control_room": f"{running.base_url}/",
         "wallet": running.wallet_url,
         "private_key_file": private,
-        "public_key_file": str(operator_key or keys.public),
+        "public_key_file": str(public_key or keys.public),
         "service_private_key_file": str(keys.service_private),
         "service_public_key_file": str(keys.service_public),
         "instance_id": running.instance_id,
@@ -100,7 +101,7 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | Non
     say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
     for name, value in variables.items():
         say(f"export {name}={shlex.quote(value)}")
-    if operator_key:
-        say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {operator_key}.")
+    if public_key:
+        say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {public_key}.")
     facts = [(name.replace("_", " "), value) for name, value in document.items() if isinstance(value, str | int)]
     show_details([*facts, *((f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items())])

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
+from game_operator.cli.database import (
+    DATABASE,
+    PREFIX,
+    BalancesOptions,
+    DatabaseUrl,
+    LedgerOptions,
+    TablePrefix,
+    address_of,
+)
 from game_operator.cli.errors import ExitCode
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import ProfileFile, Source, read_profile
-from game_operator.cli.output import check_writable, is_written, progress, remark, say
+from game_operator.cli.output import progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import key_in
@@ -34,7 +43,7 @@ _NOT_IN_STORMS: Final = dict.fromkeys(
 class PlayersOptions:
     """Who plays, and who knows what the players hold at the end."""
 
-    ledger: str | None = None
+    database: DatabaseUrl = None
     players_file: Path | None = None
     players: Annotated[int, typer.Option(min=1)] = 100
     table_prefix: TablePrefix = PREFIX
@@ -55,8 +64,8 @@ class PlayersOptions:
         """
         if self.players_file is None or accounts is not None:
             return self._of_ledger(accounts)
-        if self.ledger is not None:
-            raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+        if self.database is not None:
+            raise ConfigurationError("--database and --players-file exclude each other. Pass one of them.")
         return of_wallet
 
     def _of_ledger(self, accounts: "TableAccounts | None") -> "Books":
@@ -68,8 +77,8 @@ class PlayersOptions:
                 "--players-file FILE with ids of players who hold money there."
             )
         address = address_of(
-            self.ledger,
-            f"There are no players: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            self.database,
+            f"There are no players: pass the wallet's ledger as --database sqlite:///wallet.db (or set {DATABASE}), or "
             "--players-file FILE with ids of players who hold money.",
         )
         place = LedgerOptions(database=address, table_prefix=self.table_prefix)
@@ -128,7 +137,7 @@ class PlanOptions:
 def storm(
     *,
     wallet: str,
-    service_key: Path,
+    service_private_key: Path,
     players: PlayersOptions,
     balances: BalancesOptions,
     plan: PlanOptions,
@@ -156,7 +165,7 @@ def storm(
         check_writable("--trace", trace, ".trace", may_be_device=True)
     if html is not None:
         check_writable("--html", html, ".html")
-    keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
+    keys = ServiceKeys(key_in("--service-private-key", service_private_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
     head = plan.head(players.ids(), players.players)

@@ -124,7 +124,7 @@ class RunsPage(Page):
 
         def arguments(place: Path) -> list[str]:
             made = _KINDS[form["kind"]](form, sandbox.wallet_url or "", place)
-            made.append(f"--service-key={self._context.service_key}")
+            made.append(f"--service-private-key={self._context.service_key}")
             if sandbox.service.profile != Profile():
                 (place / "profile.toml").write_text(sandbox.service.profile.to_toml(), encoding="utf-8")
                 made.append(f"--profile={place / 'profile.toml'}")

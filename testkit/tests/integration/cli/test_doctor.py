@@ -74,7 +74,7 @@ def test_nothing_is_set(run: Run) -> None:
     assert (text.code, text.err) == (1, "")
     for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"):
         assert name in text.out
-    assert text.out.count("to do: ") == 3
+    assert text.out.count("to do: ") == 4
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
     assert "the signature names none" in advice["assumed"]
     for_people = run("doctor").out
     assert "→ webhooks: the service may sign for all operators" in for_people
-    assert "    advice: if you answer webhooks" in for_people
+    assert "    to do: if you answer webhooks" in for_people
     assert "    assumed: webhooks are signed" in for_people
 
 

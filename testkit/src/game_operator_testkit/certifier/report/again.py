@@ -30,7 +30,7 @@ def call_of(exchange: Exchange, url: str) -> str | None:
     if not _can_be_sent_again(exchange, url):
         return None
     words = ["game-operator call", quoted_text(exchange.path), "--url", quoted_text(url)]
-    words += ["--service-key", f"{exchange.signed_by}.pem"]
+    words += ["--service-private-key", f"{exchange.signed_by}.pem"]
     for name, value in _added(exchange):
         words += ["--header", quoted(name + b": " + value)]
     if not is_loopback(urlsplit(url).hostname or ""):

@@ -5,7 +5,8 @@ from typing import Literal
 import typer
 
 from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file
-from game_operator.cli.output import answer, remark, say
+from game_operator.cli.output import remark, say
+from game_operator.cli.render import answer
 
 
 def schema(
