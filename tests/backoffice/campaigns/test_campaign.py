@@ -12,10 +12,12 @@ import pytest
 
 from game_operator import ConfigurationError, DepositCall
 from game_operator.backoffice import Campaign, RunError
-from game_operator.backoffice.campaigns import Counted, GrantResult, granting
+from game_operator.backoffice.campaigns import Counted, GrantResult, granting, run_states
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
+from game_operator.backoffice.journal import journal
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
+from game_operator.ledger.sql import write_with
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
 
 pytestmark = pytest.mark.outside
@@ -195,6 +197,69 @@ def _killing(granted: Any) -> Any:  # Any: a method of the service.
     return dies
 
 
+def test_that_a_grant_is_sent_is_committed_before(service: GrantingService, books: SqlLedger) -> None:
+    """At each request, and of that grant alone: what was answered before it is kept by then."""
+    seen = list[tuple[str, dict[str, int]]]()
+    made = planned(service, books, 14)
+
+    def looks(_number: int, asked: Any) -> None:
+        sending = [each.player_id for each in made.results() if each.state == "sending"]
+        seen.append((asked["player_id"], dict.fromkeys(sending, 1)))
+
+    service.plot = looks
+    assert made.run(**FAST).granted == 14
+    assert seen == [(player, {player: 1}) for player, _ in seen]
+    assert len(seen) == 14
+
+
+def test_of_two_commits_one_is_spared_where_the_next_turn_is_near(
+    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a grant and the beginning of the next one are one commit; a new chunk and new turns are more."""
+    commits = _Commits(monkeypatch)
+    made = planned(service, books, 40)
+    commits.done = 0
+    made.run(**FAST)
+    assert 40 < commits.done < 60
+
+
+@pytest.mark.drawn(6)
+@pytest.mark.parametrize("number", range(1, 22))
+def test_whoever_dies_after_a_commit_has_granted_nobody_twice(
+    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """After each commit of a run of twelve grants, the last ones of which are begun with the answer before them."""
+    made = planned(service, books, 12)
+    with monkeypatch.context() as patch:
+        commits = _Commits(patch, last=number)
+        with pytest.raises(_KilledError):
+            made.run(**FAST)
+        assert commits.done == number
+    _end_leases(books)
+    report = made.run(**FAST)
+    assert (report.state, report.granted, report.findings) == ("finished", 12, ())
+    assert service.players() == sorted(players(12))
+
+
+class _Commits:
+    """Counts the commits of a campaign; after the *last* one the process has died, and commits no more."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, last: int = 1 << 30) -> None:
+        self.done = 0
+
+        def counted(ledger: SqlLedger, script: Any) -> Any:
+            if self.done >= last:
+                raise _KilledError
+            result = write_with(ledger, script)
+            self.done += 1
+            if self.done == last:
+                raise _KilledError
+            return result
+
+        for module in (granting, journal, run_states):
+            patch.setattr(module, "write_with", counted)
+
+
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_an_interrupted_plan_has_one_canary(
     service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch, concurrency: int
@@ -222,7 +287,6 @@ def test_an_interrupted_plan_has_one_canary(
 def _end_leases(ledger: SqlLedger) -> None:
     """Let the leases of processes that have died be over, as they are a minute later."""
     from game_operator.ledger.engine.script import Execute, Script
-    from game_operator.ledger.sql import write_with
 
     def script(dialect: Any) -> Script[None]:
         yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
@@ -615,5 +679,5 @@ def test_a_chunk_stays_taken_while_the_service_lets_us_wait(
         save(self, *args, **options)
 
     monkeypatch.setattr(Journal, "save", counted)
-    planned(service, memory, 3).run(rate_per_second=20.0, concurrency=1)
+    planned(service, memory, 3).run(rate_per_second=5.0, concurrency=1)
     assert len(saved) > 3 + 1  # Three answers, and the end of the chunk.

@@ -7,12 +7,12 @@ Everything is checked before anything is kept or sent, and all that is wrong is 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from game_operator.backoffice.campaigns.grants import Grant, limit_broken_by, problem_of_player
 from game_operator.backoffice.campaigns.players import Asked, Players, Problem, rows_of
-from game_operator.backoffice.campaigns.spool import Spool
 from game_operator.errors import CampaignRefusedError, shown
 from game_operator.models import GameInfo, GameInstance
 from game_operator.money import amount_from_cents
@@ -24,6 +24,8 @@ KnownPlayers = Callable[[Collection[str]], "set[str] | None"]
 #: How many problems are listed; the others are counted.
 MOST_PROBLEMS: Final = 100
 _PAGE: Final = 2_000
+#: Changes when the digest of the same grants would.
+_FORMAT: Final = b"game-operator campaign 1\n"
 
 
 class HasGames(Protocol):
@@ -69,9 +71,9 @@ class CampaignPlan:
 
 
 class Draft(NamedTuple):
-    """What was read and checked: the grants are in the spool."""
+    """What was read and checked."""
 
-    grants: int
+    grants: list[Grant]
     digest: str
     exposure_cents: dict[str, int]
     currencies: dict[str, str]
@@ -115,7 +117,6 @@ def instances_of(games: Iterable[GameInfo]) -> dict[str, GameInstance]:
 
 
 def draw_up(
-    spool: Spool,
     players: Players,
     *,
     campaign: str,
@@ -124,27 +125,28 @@ def draw_up(
     known: KnownPlayers,
 ) -> Draft:
     """
-    Read *players* into *spool*, and check all of them.
+    Read *players*, and check all of them.
 
     Raises:
         CampaignRefusedError: A row cannot be granted, or there are none; ``problems`` lists them.
         TypeError: *players* is not a Path or an iterable.
     """
     problems, by_instance, used = _Problems(), Counter[str](), set[tuple[str, int]]()
-    grants, checked = 0, True
+    grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):
-        for line, first in spool.add(page):
-            problems.add(
-                line, f"The player and the instance are those of line {first}: a player gets one grant on each."
-            )
         there = known({grant.player_id for _, grant in page})
         checked = checked and there is not None
         for line, grant in page:
-            grants += 1
-            by_instance[grant.instance_id] += grant.exposure_cents
-            used.add((grant.instance_id, grant.wager_amount_cents))
+            first = lines.setdefault(grant.key, line)
+            if first != line:
+                problems.add(
+                    line, f"The player and the instance are those of line {first}: a player gets one grant on each."
+                )
             if there is not None and grant.player_id not in there:
                 problems.add(line, f"The ledger knows no player {shown(grant.player_id)}.")
+            grants.append(grant)
+            by_instance[grant.instance_id] += grant.exposure_cents
+            used.add((grant.instance_id, grant.wager_amount_cents))
     problems.check()
     if not grants:
         raise CampaignRefusedError("There are no players. Nothing was planned or sent.")
@@ -153,7 +155,15 @@ def draw_up(
     for instance_id, cents in by_instance.items():
         exposure[currencies[instance_id]] += cents
     remarks = tuple(_remarks(used, instances))
-    return Draft(grants, spool.digest(), dict(sorted(exposure.items())), currencies, checked, remarks)
+    return Draft(grants, _digest(grants), dict(sorted(exposure.items())), currencies, checked, remarks)
+
+
+def _digest(grants: Iterable[Grant]) -> str:
+    """Return the SHA-256 of all grants in hexadecimal: of the same grants in any order it is the same."""
+    running = sha256(_FORMAT)
+    for key, terms in sorted((grant.key, grant.terms) for grant in grants):
+        running.update(f"{key}\n{' '.join(map(str, terms))}\n".encode())
+    return running.hexdigest()
 
 
 def _grants(

@@ -1,15 +1,28 @@
-"""How a campaign stands: counts and amounts for a glance, and for a report what it has cost so far and its findings."""
+"""
+How a campaign stands: counts and amounts for a glance, and for a report what it has cost so far and its findings.
 
+What became of each grant is also written as a file.
+"""
+
+import json
+import os
+import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
-from game_operator.backoffice.campaigns.grants import grant_in
-from game_operator.backoffice.campaigns.run_states import PLANNED, at_work, claims_of, findings_of
+from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
+from game_operator.backoffice.campaigns.run_states import PLANNED, sql_of
+from game_operator.backoffice.csv_text import csv_lines
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
+from game_operator.errors import ConfigurationError, shown
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.findings import Finding
 
 #: At most so many findings are in a report.
@@ -135,11 +148,20 @@ def _status(journal: Journal, run: Run) -> dict[str, Any]:
         "by_state": {GrantState(state or GrantState.PLANNED): Tally(*each) for state, each in counts.items()},
         "exposure_cents": options["exposure_cents"],
         "rate_per_second": 1_000_000 / max(1, run.interval_micros),
-        "at_work": at_work(journal, run.id),
+        "at_work": int(_rows(journal, "at_work", run.id, journal.now_millis())[0][0]),
         "planned_at_millis": run.began_at_millis,
         "touched_at_millis": run.touched_at_millis,
         "ended_at_millis": run.ended_at_millis,
     }
+
+
+def _rows(journal: Journal, name: str, *parameters: object) -> Rows:
+    """Return the rows of a statement of campaign.sql."""
+
+    def script(dialect: SqlDialect) -> Script[Rows]:
+        return (yield Execute(sql_of(dialect)[name], parameters))  # type: ignore[no-any-return]  # Rows.
+
+    return read_with(journal.ledger, script)
 
 
 def report_on(journal: Journal, run: Run) -> CampaignReport:
@@ -159,7 +181,7 @@ def report_on(journal: Journal, run: Run) -> CampaignReport:
         **_status(journal, run),
         granted_exposure_cents=dict(sorted(exposure.items())),
         cost=Cost(claims, dict(sorted(won.items()))),
-        findings=tuple(findings_of(journal, run.id, MOST_FINDINGS)),
+        findings=tuple(map(_finding, _rows(journal, "findings", run.id, MOST_FINDINGS))),
         granted_per_second=granted * 1_000 / (last - first) if last > first else None,
     )
 
@@ -183,10 +205,103 @@ def _claimed(journal: Journal, source: str, page: Mapping[str, list[Item]]) -> I
         player: [(item.values["sent_at_millis"], _end_of(item)) for item in items] for player, items in page.items()
     }
     since_millis = min(begin for each in spans.values() for begin, _ in each)
-    for claim in claims_of(journal, source, list(spans), since_millis):
-        if any(begin <= claim.at_millis <= end for begin, end in spans[claim.player_id]):
-            yield claim.currency or "unknown", claim.amount_cents
+    players = json.dumps([[player] for player in spans])
+    for player, at_millis, cents, currency in _rows(journal, "claims", source, players, since_millis):
+        if any(begin <= at_millis <= end for begin, end in spans[player]):
+            yield currency or "unknown", cents
 
 
 def _end_of(item: Item) -> int:
     return int(item.values["sent_at_millis"]) + grant_in(item).expire_duration_millis + _GRACE_MILLIS
+
+
+def _finding(row: Any) -> Finding:  # A row of any driver.
+    found = Finding._make(row)
+    return found if found.evidence is None else found._replace(evidence=bytes(found.evidence))
+
+
+class GrantResult(NamedTuple):
+    """
+    What became of one grant.
+
+    Attributes:
+        player_id, instance_id, count, wager_amount_cents, expire_duration_millis: The grant.
+        reference_id: What it is called at the service.
+        state: Where it stands.
+        free_bet_id: The service's id of it; None also if the answer that had it was lost.
+        error_code: Why it was refused, or None.
+        message: What was last said of it, or None.
+        attempts: How often it was asked for.
+        at_millis: When that was, last.
+    """
+
+    player_id: str
+    instance_id: str
+    count: int  # type: ignore[assignment]  # The spec's name; tuple.count is of no use here.
+    wager_amount_cents: int
+    expire_duration_millis: int
+    reference_id: str
+    state: GrantState
+    free_bet_id: str | None
+    error_code: str | None
+    message: str | None
+    attempts: int
+    at_millis: int | None
+
+
+def result_of(campaign: str, item: Item) -> GrantResult:
+    """Return what became of the grant of an item."""
+    values = item.values
+    grant = grant_in(item)
+    return GrantResult(
+        *grant,
+        reference_id=reference_id_of(campaign, grant.player_id),
+        state=GrantState(item.state or GrantState.PLANNED),
+        free_bet_id=values.get("free_bet_id"),
+        error_code=values.get("error_code"),
+        message=values.get("message"),
+        attempts=item.attempts,
+        at_millis=item.at_millis,
+    )
+
+
+def _as_csv(results: Iterable[GrantResult]) -> Iterator[str]:
+    yield from csv_lines([GrantResult._fields])
+    yield from csv_lines(results)
+
+
+def _as_json_lines(results: Iterable[GrantResult]) -> Iterator[str]:
+    return (json.dumps(result._asdict()) + "\n" for result in results)
+
+
+_WRITERS: Final = {".csv": _as_csv, ".jsonl": _as_json_lines}
+
+
+def write_results(path: Path, results: Iterable[GrantResult]) -> None:
+    """
+    Write *results* to *path*, as CSV or as JSON Lines by its suffix; only its owner may read it.
+
+    No cell of the CSV is a formula to a spreadsheet: a text that would be has an apostrophe in front.
+
+    Raises:
+        ConfigurationError: The suffix is neither ``.csv`` nor ``.jsonl``, or the file cannot be written.
+    """
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ConfigurationError(f"{shown(str(path))} must end in .csv or .jsonl: that says how results are written.")
+    try:
+        _write(path, writer(results))
+    except OSError as failed:
+        raise ConfigurationError(f"{shown(str(path))} cannot be written: {failed.strerror}.") from None
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Write *lines* beside *path* and move them there, so that a reader never sees half of them."""
+    handle, name = tempfile.mkstemp(prefix=".game-operator-", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,7 +1,9 @@
 """``game-operator campaign``: free bets for many players, planned once and granted once."""
 
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -215,11 +217,14 @@ class _Stopping:
             with on_signals(STOP_SIGNALS, self._on_signal):
                 yield
         except KeyboardInterrupt:
-            raise StoppedError(
+            stopped = StoppedError(
                 128 + (self.number or signal.SIGINT),
                 "Interrupted. Grants that were under way may have been made.",
                 advice=f"To ask for them again by the same reference ids: game-operator campaign run {self._made.name}",
-            ) from None
+            )
+            code = stopped.show(as_json=False)
+            sys.stderr.flush()
+            os._exit(code)  # The threads may wait for an answer for half a minute.
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self.number:
