@@ -417,19 +417,13 @@ def every_handler(ledger: SqlLedger, other: AsyncSqlLedger) -> list[KeepsAnomali
     return [Wallet(ledger), joined, KeepingHandler(), awaited, AsyncWallet(other)] if awaited_handlers else []
 
 
-def make_both() -> tuple[OperatorClient, Wallet]:
-    """Make what a worker process of a reconciliation needs."""
-    return OperatorClient.from_env(), Wallet(SqlLedger("sqlite:///wallet.db"))
-
-
 def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, executor: Executor) -> list[str]:
     """Look bets up, settle those that were lost, and work on findings."""
     Reconciler(client, joined, min_age=timedelta(hours=1), second_look=timedelta(minutes=2), sample=0.01)
     reconciler = Reconciler(client, wallet, rate_per_second=50, clock_millis=lambda: 0, seed=7)
     report = reconciler.run(repair=True, max_bets=5, max_total_cents=100, actor="ann", reason="lost", executor=executor)
     assert_type(report, ReconcileReport)
-    with Reconciler.from_factory(make_both, rate_per_second=5.0) as shared:
-        assert_type(shared.run_some(seconds=60), ReconcileReport)
+    assert_type(reconciler.run_some(seconds=60), ReconcileReport)
     assert_type(report.verdicts[Verdict.SETTLED].total_cents + report.repaired.bets + report.held_back.bets, int)
     assert_type(report.settled_before.total_cents + report.test_bets["OPEN"].bets, int)
     for finding in reconciler.findings(resolved=True, bet_id="b1"):

@@ -185,7 +185,7 @@ def _run(
                 report = reconciler.run_some(seconds)
             else:
                 with ThreadPoolExecutor(concurrency) as threads:
-                    report = reconciler.run(executor=threads, workers=concurrency, **arguments)
+                    report = reconciler.run(executor=threads, **arguments)
     except KeyboardInterrupt:
         pass
     else:
