@@ -1,16 +1,14 @@
 """
-A case file as one page that needs nothing else, and the check of one that was written.
+A case file as one page that needs nothing else.
 
 What comes from outside is data in the page: the template escapes it, and a content security policy admits no script and
-no style but the one that it names by its hash. The page holds the case file as JSON too, so that its hash can be
-checked, and the page itself be made again from it.
+no style but the one that it names by its hash. The page holds the case file as JSON too.
 """
 
 import json
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 _TEMPLATES: Final = Path(__file__).with_name("templates")
 #: Of one text; the JSON in the page has all of it.
 _SHOWN: Final = 2_000
-#: The id of the element that holds the JSON.
-_JSON_ID: Final = "case-file"
 #: The fields of a record in the order in which people read them; others follow by name.
 _ORDER: Final = (
     "id state status kind verdict operation tx_id player_id account action amount_cents wager_cents won_cents wager "
@@ -56,40 +52,12 @@ def html(document: str) -> str:
             case=parsed["contents"],
             digest=parsed["digest"],
             document=document,
-            json_id=_JSON_ID,
             style=style,
             # Nothing is loaded, and nothing runs.
             policy=f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'",
         )
     )
     return words.clean(page)
-
-
-def json_in(page: str) -> str | None:
-    """Return the JSON that *page* holds; None if it holds none."""
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
-    return "".join(reader.texts) if reader.texts else None
-
-
-class _Reader(HTMLParser):
-    """Collects the text of the first element with the id of the JSON."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._is_inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._is_inside = tag == "pre" and ("id", _JSON_ID) in attrs and not self.texts
-
-    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - the library's
-        self._is_inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self._is_inside:
-            self.texts.append(data)
 
 
 @cache

@@ -5,17 +5,15 @@ The contents are plain JSON values. Everything else follows from them: the diges
 """
 
 import json
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
 from game_operator.backoffice.case import contents as parts
-from game_operator.backoffice.case.exchanges import LoggedExchange, all_examined
+from game_operator.backoffice.case.exchanges import LoggedExchange, examined
 from game_operator.backoffice.case.provider import asked
 from game_operator.backoffice.case.redaction import Redaction
 from game_operator.backoffice.case.rows import rows_of_bet
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 FORMAT: Final = 1
-_SALT_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ def case_file(
         client: Asks the provider for the bet and its round; None leaves both out. What it raises for an answer that
             does not come is noted in the case file.
         redact: Whether people are hidden: known fields stay, player ids become pseudonyms, random for each case file,
-            and everything else is left out. Other players of the round are hidden in any case.
+            and everything else is left out, bodies too. Other players of the round are hidden in any case.
         profile: How the service writes its webhooks; the default profile if None.
         authenticator: Checks the signatures of *exchanges*; best an RsaSignature, which tells a body that was changed
             from a signature by an unknown key.
@@ -121,7 +118,7 @@ def case_file(
     made_at_millis = clock_millis()
     rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
     answers = asked(client, bet_id, rows.bet, clock_millis)
-    looked_at = all_examined(list(exchanges), bet_id, rows, authenticator, profile)
+    looked_at = [examined(each, bet_id, rows, authenticator, profile) for each in exchanges]
     raw: dict[str, Any] = {
         "bet_id": bet_id,
         "source": source,
@@ -138,7 +135,7 @@ def case_file(
     }
     raw["comparison"] = answers.comparison(bet_id, rows.bet)
     raw["summary"] = parts.summary(raw)
-    return CaseFile(_redacted(raw, bet_id, profile, answers.other_players(bet_id), redact=redact))
+    return CaseFile(Redaction(raw, keep=bet_id, hides=redact).plain(raw))
 
 
 def _check(ledger: object, bet_id: object) -> None:
@@ -158,14 +155,3 @@ def _balance(ledger: SqlLedger, account: str | None) -> dict[str, Any] | None:
         return {"account": account, "balance_cents": int(ledger.balance(account)), "error": None}
     except GameOperatorError as failed:
         return {"account": account, "balance_cents": None, "error": str(failed)}
-
-
-def _redacted(
-    raw: dict[str, Any], bet_id: str, profile: Profile, others: frozenset[str], *, redact: bool
-) -> dict[str, Any]:
-    """Return the contents without secrets; other players of the round have pseudonyms also without *redact*."""
-    made = partial(Redaction, raw, keep=bet_id, salt=secrets.token_bytes(_SALT_BYTES), profile=profile)
-    contents: dict[str, Any] = made(hides=redact).plain(raw)
-    if others and not redact:
-        contents["provider"]["round"] = made(only=others).plain(raw["provider"]["round"])
-    return contents

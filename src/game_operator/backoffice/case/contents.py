@@ -63,7 +63,7 @@ def _about_body(kept: KeptCall, rows: KeptRows) -> str:
         return "The body of a claim is kept until it is pruned."
     if call.operation == "withdraw":
         if rows.bet is not None and rows.bet.withdraw_digest is not None:
-            return f"The withdraw's body is not kept; its SHA-256 is {rows.bet.withdraw_digest.hex()}."
+            return "The withdraw's body is not kept; its SHA-256 is."
         return "The withdraw's body is not kept. No SHA-256 is kept of a declined withdraw, or of one without a body."
     if call.operation == "deposit" and call.action != "BET":
         return _PRUNED

@@ -7,7 +7,7 @@ who signed it, whether its bytes are those whose digest the ledger keeps, and wh
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -130,10 +130,7 @@ def _refused(
     whose = "another body"
     if rows.bet is not None and signed == rows.bet.withdraw_digest:
         whose = "the withdraw whose SHA-256 the ledger keeps"
-    note = (
-        f"One of the service's keys made this signature, for {whose} (SHA-256 {signed.hex()}) and not for these bytes."
-    )
-    return "forged", note
+    return "forged", f"One of the service's keys made this signature, for {whose} and not for these bytes."
 
 
 def _calls(operation: str, body: bytes, profile: Profile) -> tuple[list[WebhookCall], str]:
@@ -250,14 +247,3 @@ def _unreadable(name: str, problem: str) -> ConfigurationError:
         f"The exchanges in {shown(name)} cannot be read: the file {problem}. An exchange is an object with path, "
         "headers and body, as `game-operator call --with-signature --json` prints it."
     )
-
-
-def all_examined(
-    exchanges: Sequence[LoggedExchange],
-    bet_id: str,
-    rows: KeptRows,
-    authenticator: Authenticator | None,
-    profile: Profile,
-) -> list[Examined]:
-    """Return what each exchange is worth, in their order; see ``examined``."""
-    return [examined(each, bet_id, rows, authenticator, profile) for each in exchanges]

@@ -1,12 +1,11 @@
 """What the provider answers now: the bet, and the round it belongs to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from game_operator.backoffice.case.comparison import Difference, compared, compared_with_round
-from game_operator.backoffice.case.redaction import Bytes, Foreign, Free
+from game_operator.backoffice.case.redaction import Bytes, Foreign, Free, Person
 from game_operator.errors import ApiError, GameOperatorError
 from game_operator.ledger import BetRecord
 from game_operator.models.operator_api import BetNotFound, RoundFound
@@ -58,38 +57,29 @@ class Answers(NamedTuple):
     def in_contents(self, bet_id: str) -> dict[str, Any]:
         """Return the answers for the contents of a case file."""
         bet = {"answer": _dumped(self.bet.found), "body": Bytes(self.bet.body) if self.bet.body else None}
-        # The bytes of a round name all its players.
-        in_round = {
-            "answer": self._round(bet_id),
-            "body_sha256": sha256(self.round.body).hexdigest() if self.round.body else None,
-        }
         return {
             "was_asked": self.service is not None,
             "service": self.service,
             "bet": self.bet.in_contents() | bet,
-            "round": self.round.in_contents() | in_round,
+            "round": self.round.in_contents() | {"answer": self._round(bet_id)},
         }
 
     def _round(self, bet_id: str) -> Any:  # Any: JSON, or None.
         found = self.round.found
         if not isinstance(found, RoundFound):
             return _dumped(found)
-        bets = found.bets
-        listed = _listed(found, bet_id)
-        document = found.model_dump(exclude={"bets"}) | {"bets": [each.model_dump() for each in listed]}
-        totals = {"bet_count": len(bets), "bets_left_out": len(bets) - len(listed)}
-        totals |= {"wager_cents": sum(each.wager for each in bets)}
-        totals |= {"won_cents": sum(each.won for each in bets if each.status == "CLOSED")}
-        return {"document": Foreign(document), **totals}
-
-    def other_players(self, bet_id: str) -> frozenset[str]:
-        """Return the players of the listed bets of the round that are not this one."""
-        found = self.round.found
-        if not isinstance(found, RoundFound):
-            return frozenset()
-        listed = _listed(found, bet_id)
-        own = {each.player_id for each in listed if each.reference_id == bet_id}
-        return frozenset(each.player_id for each in listed) - own
+        # The bet itself first. Other players are never named: the case is not about them.
+        bets = sorted(found.bets, key=lambda each: each.reference_id != bet_id)
+        own = {each.player_id for each in bets if each.reference_id == bet_id}
+        listed = [_of_other(each, own) for each in bets[: _MOST_BETS + 1]]
+        document = {name: getattr(found, name) for name in RoundFound.model_fields if name != "bets"}
+        return {
+            "document": document | {"bets": listed},
+            "bet_count": len(bets),
+            "bets_left_out": len(bets) - len(listed),
+            "wager_cents": sum(each.wager for each in bets),
+            "won_cents": sum(each.won for each in bets if each.status == "CLOSED"),
+        }
 
     def comparison(self, bet_id: str, ours: BetRecord | None) -> dict[str, Any]:
         """Return how the ledger's bet and the provider's answers differ, for the contents of a case file."""
@@ -107,9 +97,10 @@ class Answers(NamedTuple):
         return {"agrees": not found, "text": text, "differences": [each._asdict() for each in found]}
 
 
-def _listed(found: RoundFound, bet_id: str) -> list[Any]:  # Any: one of three kinds of bet.
-    """Return the bets of a round that a case file lists: the bet itself first."""
-    return sorted(found.bets, key=lambda each: each.reference_id != bet_id)[: _MOST_BETS + 1]
+def _of_other(bet: Any, own: Set[str]) -> dict[str, Any]:  # Any: one of three kinds of bet.
+    """Return the known fields of a bet of the round; whose it is only if that is one of *own*."""
+    fields = {name: getattr(bet, name) for name in type(bet).model_fields}
+    return fields if bet.player_id in own else fields | {"player_id": Person(bet.player_id)}
 
 
 def asked(

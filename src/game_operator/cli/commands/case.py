@@ -1,8 +1,9 @@
-"""``game-operator case``: all that is known of one bet, and the check of a case file."""
+"""``game-operator case``: all that is known of one bet."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
 from game_operator.cli.output import answer, check_writable, is_written, say, waiting
-from game_operator.cli.reports.case import show_case, show_check
+from game_operator.cli.reports.case import show_case
 from game_operator.cli.serve_options import signed_by
 from game_operator.errors import ConfigurationError, shown
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from game_operator.webhooks import Authenticator
 
 _MOST_BYTES = 64 * 1024 * 1024
-_MOST_CASE_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +44,12 @@ class LoggedOptions:
 
 def case(
     *,
-    bet_id: Annotated[str | None, typer.Argument()] = None,
+    bet_id: Annotated[str, typer.Argument()],
     source: Source = "",
     html: Path | None = None,
     redact: bool = False,
     offline: bool = False,
     profile: ProfileFile = None,
-    check: Path | None = None,
     logged: LoggedOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -59,13 +58,8 @@ def case(
     Make the case file of a bet: all that the ledger, the provider and your logs know of it, with a hash.
 
     --json prints it whole, --html writes it as a page. The provider is asked unless --offline is passed, or nothing
-    is set about the service. The exit code is 1 for a bet that nobody knows, and for a --check that fails.
+    is set about the service. The exit code is 1 for a bet that nobody knows.
     """
-    if (bet_id is None) == (check is None):
-        raise typer.BadParameter("Name a bet, or pass --check FILE to check a case file: one of the two.")
-    if check is not None:
-        return _check(check)
-    assert bet_id is not None
     from game_operator.backoffice.case import case_file
 
     _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
@@ -91,9 +85,10 @@ def case(
     answer({"format": 1, "digest": made.digest, "contents": made.contents})
     show_case(made)
     if html is not None:
-        if not is_written(html, made.to_html(), "case file"):
+        page = made.to_html()
+        if not is_written(html, page, "case file"):
             return ExitCode.UNWRITABLE
-        say(f"The case file is in {html}.")
+        say(f"The case file is in {html}. Its SHA-256, as sha256sum shows it: {sha256(page.encode()).hexdigest()}")
     return ExitCode.FINE if made.is_known else ExitCode.SAID_NO
 
 
@@ -110,15 +105,6 @@ def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path 
     if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
         raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
     check_writable("--html", path, ".html")
-
-
-def _check(file: Path) -> int:
-    from game_operator.backoffice.case import check_case_file
-
-    checked = check_case_file(_content(file, _MOST_CASE_BYTES))
-    answer(checked._asdict() | {"is_unaltered": checked.is_unaltered})
-    show_check(checked)
-    return ExitCode.FINE if checked.is_unaltered else ExitCode.SAID_NO
 
 
 def _content(file: Path, most: int) -> bytes:

@@ -8,7 +8,7 @@ from game_operator.errors import one_line
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.backoffice import CaseCheck, CaseFile
+    from game_operator.backoffice import CaseFile
 
 #: Of a text in a table.
 _LONGEST: Final = 200
@@ -47,19 +47,6 @@ def show_case(case: "CaseFile") -> None:
         if problem := contents["provider"][key]["problem"]:
             say(f"· The provider's answer about the {key}: {problem}", style="dim")
     say(f"SHA-256 of the contents: {case.digest}")
-
-
-def show_check(checked: "CaseCheck") -> None:
-    """Say what the check of a case file has found."""
-    if checked.is_unaltered:
-        say("✓ The case file has the hash that it names.", style="green")
-    else:
-        say(f"✗ {checked.problem}", style="red")
-    show_details([("bet", checked.bet_id), ("SHA-256", checked.digest)])
-    if checked.is_unaltered:
-        say(
-            "Compare the SHA-256 with the one that you kept elsewhere: a changed file can hold a new hash.", style="dim"
-        )
 
 
 def _show_table(title: str, names: list[str], records: Iterable[Mapping[str, Any]]) -> None:
