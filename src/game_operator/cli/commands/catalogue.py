@@ -1,4 +1,4 @@
-"""What `game-operator games` does beyond one list: report changes, watch, and accept a list that is held."""
+"""What `game-operator games` does beyond one list: report changes, and watch."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,30 +34,27 @@ class ChangesOptions(BalancesOptions):
 
     changes: bool = False
     watch: bool = False
-    accept_held: Annotated[str | None, typer.Option(metavar="DIGEST")] = None
-    store: Annotated[Path | None, typer.Option(metavar="FILE")] = None
+    most_gone: Annotated[float | None, typer.Option(min=0, max=1)] = None
     database: DatabaseUrl = None
     table_prefix: TablePrefix = PREFIX
 
     @property
     def are_asked_for(self) -> bool:
         """Whether more than one list of games is wanted."""
-        return self.changes or self.watch or self.accept_held is not None
+        return self.changes or self.watch
 
     def check(self, *, has_filters: bool, seconds: float | None) -> None:
         """Raise BadParameter if the options do not go together."""
-        if self.changes + self.watch + (self.accept_held is not None) > 1:
-            raise typer.BadParameter("--changes, --watch and --accept-held exclude each other. Pass one of them.")
+        if self.changes and self.watch:
+            raise typer.BadParameter("--changes and --watch exclude each other. Pass one of them.")
         if self.are_asked_for and has_filters:
             raise typer.BadParameter(
                 "Changes are those of all games. Leave out --genre, --status, --currency and --active."
             )
-        if not self.are_asked_for and (self.store is not None or self.database is not None):
-            raise typer.BadParameter(
-                "--store and --database need --changes, --watch or --accept-held. Pass one of these."
-            )
-        if self.store is not None and self.database is not None:
-            raise typer.BadParameter("--store and --database exclude each other. Pass one of them.")
+        if not self.are_asked_for and self.database is not None:
+            raise typer.BadParameter("--database needs --changes or --watch. Pass one of these.")
+        if self.most_gone is not None and not self.changes:
+            raise typer.BadParameter("--most-gone needs --changes. Pass both, or neither.")
         if seconds is not None and not self.watch:
             raise typer.BadParameter("SECONDS needs --watch. Pass both, or neither.")
 
@@ -75,36 +72,28 @@ class ChangesOptions(BalancesOptions):
             yield Catalogue(client, store)
 
     @contextmanager
-    def _opened(self) -> "Iterator[Path | SqlLedger | None]":
+    def _opened(self) -> "Iterator[SqlLedger | None]":
         address = self.database or os.environ.get(DATABASE)
-        if self.store is None and address:
+        if address:
             with self.of_ledger(address, self.table_prefix).opened() as ledger:
                 yield ledger
-        elif self.store is None and not self.watch:
+        elif not self.watch:
             raise ConfigurationError(
-                "There is no last good list to compare with. Pass --store FILE; or the ledger's database, as "
-                f"--database URL or in {DATABASE}."
+                "There is no last good list to compare with. Pass the ledger's database, as --database URL or in "
+                f"{DATABASE}."
             )
         else:
-            yield self.store
-
-    def how_to_accept(self) -> str:
-        """Return the sentence that says how what is held is accepted."""
-        if self.store is None and not (self.database or os.environ.get(DATABASE)):
-            return "To be able to accept such a list, watch with --store FILE."
-        return "If that is right: `game-operator games --accept-held DIGEST`, with the same store."
+            yield None
 
 
 def report_changes(options: ChangesOptions, service: ServiceOptions) -> int:
-    """Report once what has changed since the last good list, or apply the list that is held."""
+    """Report once what has changed since the last good list."""
     with options.catalogue(service) as catalogue:
         is_first = catalogue.fetched_at_millis is None
-        if options.accept_held is not None:
-            changes = catalogue.accept_held(options.accept_held)
-        else:
-            with waiting("Asking for the games …"):
-                changes = catalogue.refresh()
-        show_changes(catalogue, changes, accept=options.how_to_accept())
+        most_gone = None if options.most_gone is None else Decimal(str(options.most_gone))
+        with waiting("Asking for the games …"):
+            changes = catalogue.refresh(most_gone=most_gone)
+        show_changes(catalogue, changes)
         if catalogue.held is not None:
             return ExitCode.SAID_NO
         if is_first:
@@ -118,22 +107,22 @@ def watch(options: ChangesOptions, service: ServiceOptions, seconds: float) -> i
     """Report changes as they come, until Ctrl-C or SIGTERM."""
     try:
         with on_signals([signal.SIGTERM], signal.default_int_handler), options.catalogue(service) as catalogue:
-            return _watched(catalogue, seconds, options.how_to_accept())
+            return _watched(catalogue, seconds)
     except KeyboardInterrupt:
         remark("The watch has ended.")
         return ExitCode.FINE
 
 
-def _watched(catalogue: "Catalogue", seconds: float, accept: str) -> int:
+def _watched(catalogue: "Catalogue", seconds: float) -> int:
     shown = None  # Of the list that is held: it is reported once.
     for number, changes in enumerate(catalogue.watch(seconds)):
         failed = catalogue.error
         if failed is not None and not isinstance(failed, _PASSING):
             raise failed
         error = error_text(failed) if failed is not None else ""
-        held = catalogue.held and catalogue.held.digest
+        held = catalogue.held and [each.as_dict() | {"at_millis": 0} for each in catalogue.held.changes]
         if not number or changes or error or held != shown:
-            show_changes(catalogue, changes, error=error, accept=accept)
+            show_changes(catalogue, changes, error=error)
             shown = held
         if not number:
             say(f"Watching {size_of(catalogue.games)}, every {seconds:g} s, until Ctrl-C.")

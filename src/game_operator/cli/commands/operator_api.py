@@ -33,9 +33,10 @@ def games(
     """
     List your games with their instances and betting limits.
 
-    With --changes, report what has changed since the last good list, which a store keeps. With --watch, report changes
-    as they come, until Ctrl-C; --json then writes one document for each look that found something. A list in which
-    more than 30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
+    With --changes, report what has changed since the last good list, which the ledger's database keeps. With --watch,
+    report changes as they come, until Ctrl-C; --json then writes one document for each look that found something. A
+    list in which more than 30 % of the games or instances would be gone is held, and the exit code is 1: --most-gone
+    allows more.
     """
     beyond.check(has_filters=active or any((genre, status, currency)), seconds=seconds)
     if beyond.watch:

@@ -7,12 +7,7 @@ from game_operator.cli.output import answer, counted, remark, say, when
 from game_operator.errors import one_line
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import (
-        Catalogue,
-        CatalogueChange,
-        GameDetailsChanged,
-        InstanceDetailsChanged,
-    )
+    from game_operator.backoffice.catalogue import Catalogue, CatalogueChange
     from game_operator.models import BetConfig, GameInfo
 
 #: Changes of a held list that are shown to a person.
@@ -22,7 +17,7 @@ _LONGEST = 80
 _LIMITS = ("min_wager", "default_wager", "max_wager", "max_win", "currency")
 
 
-def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, error: str = "", accept: str) -> None:
+def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, error: str = "") -> None:
     """
     Show *changes*, what is held, and an *error* of the last look.
 
@@ -30,15 +25,14 @@ def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, er
         catalogue: Where they come from.
         changes: What has changed.
         error: Why the last look failed; "" if it did not.
-        accept: How a person accepts what is held, DIGEST standing for its digest.
     """
     answer(_document(catalogue, changes) | ({"error": error} if error else {}))
     for change in changes:
         say(f"{when(change.at_millis)} UTC  {sentence(change)}")
     if catalogue.held is not None:
         say(f"Held for a person: {catalogue.held.reason} Nothing of this list is applied.", style="yellow")
-        _show_held(catalogue.held_changes)
-        say(accept.replace("DIGEST", catalogue.held.digest))
+        _show_held(list(catalogue.held.changes))
+        say("If that is right, allow that share: `game-operator games --changes --most-gone SHARE`; 1 allows all.")
     if error:
         remark(f"The games could not be fetched: {error}", style="red")
 
@@ -71,43 +65,39 @@ def _held(catalogue: "Catalogue") -> dict[str, object] | None:
     held = catalogue.held
     if held is None:
         return None
-    about: dict[str, object] = {"digest": held.digest, "reason": held.reason, "at_millis": held.at_millis}
-    about |= {"games": len(held.games), "instances": len(held.instances)}
-    return about | {"changes": [change.as_dict() for change in catalogue.held_changes]}
+    return {"reason": held.reason, "changes": [change.as_dict() for change in held.changes]}
 
 
 def sentence(change: "CatalogueChange") -> str:
     """Return *change* for a person, in one line; amounts in currency units."""
-    from game_operator.backoffice import catalogue as kinds
-
-    match change:
-        case kinds.GameAdded(after=game):
-            return f"game {game.id} added: {game.name}, {game.status}{_instances(game)}"
-        case kinds.GameGone(before=game):
-            return f"game {game.id} gone: {game.name}{_instances(game)}"
-        case kinds.InstanceAdded(after=instance):
-            limits = instance.bet_config
+    before, after, instance = change.before, change.after, f"{change.instance_id} of {change.game_id}"
+    match str(change.kind):
+        case "game_added":
+            return f"game {after.id} added: {after.name}, {after.status}{_instances(after)}"
+        case "game_gone":
+            return f"game {before.id} gone: {before.name}{_instances(before)}"
+        case "instance_added":
+            limits = after.bet_config
             about = f"{_amount(limits.min_wager)} to {_amount(limits.max_wager)} {limits.currency}"
-            return f"instance {instance.id} of {change.game_id} added: {about}, {_switched(instance.active)}"
-        case kinds.InstanceGone():
-            return f"instance {change.instance_id} of {change.game_id} gone"
-        case kinds.InstanceSwitched(after=active):
-            return f"instance {change.instance_id} of {change.game_id} switched {_switched(active)}"
-        case kinds.LimitsChanged():
-            return f"limits of {change.instance_id} of {change.game_id}: {_limits(change.before, change.after)}"
-        case kinds.InstanceDetailsChanged():
-            return f"details of instance {change.instance_id} of {change.game_id}: {_details(change)}"
-        case kinds.GameDetailsChanged():
-            return f"details of game {change.game_id}: {_details(change)}"
-        case kinds.RtpChanged():
-            return f"RTP of {change.game_id}: {_amount(change.before)} → {_amount(change.after)}"
-    return f"status of {change.game_id}: {change.before} → {change.after}"
+            return f"instance {instance} added: {about}, {_switched(after.active)}"
+        case "instance_gone":
+            return f"instance {instance} gone"
+        case "instance_switched":
+            return f"instance {instance} switched {_switched(after)}"
+        case "limits_changed":
+            return f"limits of {instance}: {_limits(before, after)}"
+        case "instance_details_changed":
+            return f"details of instance {instance}: {_details(before, after)}"
+        case "game_details_changed":
+            return f"details of game {change.game_id}: {_details(before, after)}"
+        case "rtp_changed":
+            return f"RTP of {change.game_id}: {_amount(before)} → {_amount(after)}"
+    return f"status of {change.game_id}: {before} → {after}"
 
 
-def _details(change: "GameDetailsChanged | InstanceDetailsChanged") -> str:
-    before, after = change.before.model_dump(), change.after.model_dump()
-    values = ((name, _text(before.get(name)), _text(after.get(name))) for name in change.fields)
-    return ", ".join(f"{name} {old} → {new}" for name, old, new in values)
+def _details(before: dict[str, object], after: dict[str, object]) -> str:
+    names = dict.fromkeys((*after, *before))
+    return ", ".join(f"{name} {_text(before.get(name))} → {_text(after.get(name))}" for name in names)
 
 
 def _text(value: object) -> str:

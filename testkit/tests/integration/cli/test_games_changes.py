@@ -1,4 +1,4 @@
-"""`game-operator games --changes`, `--watch` and `--accept-held` (spec §2.5 to §2.7, §4.2)."""
+"""`game-operator games --changes` and `--watch` (spec §2.5 to §2.7, §4.2)."""
 
 import json
 import signal
@@ -30,12 +30,18 @@ def reply(games: Sequence[JsonObject]) -> Reply:
 Games = Callable[..., Any]
 
 
-@pytest.fixture(params=["file", "sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, ...]:
     """The options of each kind of store."""
-    if request.param == "file":
-        return ("--store", str(tmp_path / "games.json"))
     url = f"sqlite:///{tmp_path / 'w.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    SqlLedger(url).close()
+    return ("--database", url)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> tuple[str, ...]:
+    """The options of a store."""
+    url = f"sqlite:///{tmp_path / 'w.db'}"
     SqlLedger(url).close()
     return ("--database", url)
 
@@ -65,8 +71,8 @@ def test_changes_since_the_last_good_list(asked: Games, store: tuple[str, ...]) 
     assert again.out == "Nothing has changed: 10 games, 10 instances.\n"
 
 
-def test_a_held_list_is_a_finding_until_a_person_accepts_it(asked: Games, store: tuple[str, ...]) -> None:
-    """Exit code 1 with the command that applies it, which names what was looked at."""
+def test_a_held_list_is_a_finding_until_a_person_allows_it(asked: Games, store: tuple[str, ...]) -> None:
+    """Exit code 1 with the option that applies it."""
     asked("--changes", *store)
     held = asked("--changes", *store, answer=reply(TEN[:6]))
     assert (held.code, held.err) == (1, "")
@@ -74,21 +80,17 @@ def test_a_held_list_is_a_finding_until_a_person_accepts_it(asked: Games, store:
     assert reason.startswith("Held for a person: 4 of 10 games would be gone, more than 30 %. Nothing")
     gone = [f"game g{number} gone: G{number}, with i{number}" for number in range(6, 10)]
     assert would_be == [f"  would be: {each}" for each in gone]
-    digest = advice.split("--accept-held ")[1].split("`")[0]
-    refused = asked("--accept-held", "0" * 12, *store)
-    assert (refused.code, refused.out) == (2, "")
-    assert digest in refused.err
-    accepted = asked("--accept-held", digest, *store)
+    assert "--most-gone SHARE" in advice
+    assert asked("--changes", "--most-gone", "0.35", *store).code == 1
+    accepted = asked("--changes", "--most-gone", "0.4", *store)
     assert (accepted.code, accepted.err) == (0, "")
     assert [line.split("  ")[1] for line in accepted.out.splitlines()] == gone
     assert asked("--changes", *store).out == "Nothing has changed: 6 games, 6 instances.\n"
-    nothing = asked("--accept-held", digest, *store)
-    assert (nothing.code, "nothing to accept" in nothing.err) == (2, True)
 
 
-def test_of_a_long_held_list_the_games_that_go_stand_first(asked: Games, tmp_path: Path) -> None:
+def test_of_a_long_held_list_the_games_that_go_stand_first(asked: Games, kept: tuple[str, ...]) -> None:
     """What a person must decide about is not hidden behind what is new, and the rest is counted."""
-    store = ("--store", str(tmp_path / "games.json"))
+    store = kept
     asked("--changes", *store)
     renamed = [game(id="g0", name="Other", instances=[game_instance(id="i0")])]
     new = [named(f"new{number}", f"n{number}") for number in range(30)]
@@ -101,9 +103,9 @@ def test_of_a_long_held_list_the_games_that_go_stand_first(asked: Games, tmp_pat
     assert detail.endswith("  details of game g0: name G0 → Other\n")
 
 
-def test_json(asked: Games, tmp_path: Path) -> None:
+def test_json(asked: Games, kept: tuple[str, ...]) -> None:
     """One document: each change with its values, exact, and what is held."""
-    store = ("--store", str(tmp_path / "games.json"), "--json")
+    store = (*kept, "--json")
     first = asked("--changes", *store)
     millis = first.document["fetched_at_millis"]
     assert first.document == {"changes": [], "games": 10, "instances": 10, "fetched_at_millis": millis, "held": None}
@@ -117,45 +119,32 @@ def test_json(asked: Games, tmp_path: Path) -> None:
     assert change["before"] == bet_config()
     held = asked("--changes", *store, answer=reply([]))
     assert held.code == 1
-    assert held.document["held"].items() >= {"reason": "It lists no instance at all.", "games": 0}.items()
+    assert held.document["held"]["reason"] == "It lists no instance at all."
+    assert [each["kind"] for each in held.document["held"]["changes"]] == ["game_gone"] * 10
     assert held.document["games"] == 10
-    accepted = asked("--accept-held", held.document["held"]["digest"], *store)
+    accepted = asked("--changes", "--most-gone", "1", *store)
     assert [each["kind"] for each in accepted.document["changes"]] == ["game_gone"] * 10
-    assert held.document["held"]["changes"] == accepted.document["changes"], "what was looked at is what is applied"
 
 
-def test_a_service_that_fails_changes_nothing(asked: Games, tmp_path: Path) -> None:
+def test_a_service_that_fails_changes_nothing(asked: Games, kept: tuple[str, ...]) -> None:
     """The command fails as every call does, and the store is as it was."""
-    store = ("--store", str(tmp_path / "games.json"))
-    asked("--changes", *store)
-    before = (tmp_path / "games.json").read_bytes()
-    failed = asked("--changes", *store, answer=Reply(status=401, body=b'{"error": "Authentication failed"}'))
+    asked("--changes", *kept)
+    failed = asked("--changes", *kept, answer=Reply(status=401, body=b'{"error": "Authentication failed"}'))
     assert (failed.code, failed.out, "HTTP 401" in failed.err) == (1, "", True)
-    assert (tmp_path / "games.json").read_bytes() == before
-
-
-def test_a_damaged_store_is_usage(asked: Games, tmp_path: Path) -> None:
-    """Named, with what to do."""
-    (tmp_path / "games.json").write_text("{")
-    refused = asked("--changes", "--store", str(tmp_path / "games.json"))
-    assert (refused.code, refused.out) == (2, "")
-    assert "games.json' holds no catalogue" in refused.err
+    assert asked("--changes", *kept, answer=reply(TEN)).out.startswith("Nothing has changed")
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        pytest.param(("--changes",), "Pass --store FILE", id="no store"),
-        pytest.param(("--accept-held", "x"), "Pass --store FILE", id="nothing to accept from"),
+        pytest.param(("--changes",), "Pass the ledger's database", id="no store"),
         pytest.param(("--changes", "--watch"), "exclude each other", id="two of them"),
         pytest.param(("--changes", "--genre", "Crash"), "Leave out --genre", id="a filter"),
         pytest.param(("--watch", "--active"), "Leave out --genre", id="another filter"),
-        pytest.param(("--store", "x.json"), "need --changes, --watch or --accept-held", id="a store alone"),
-        pytest.param(("--database", "sqlite:///x"), "need --changes, --watch or --accept-held", id="a database alone"),
-        pytest.param(("--changes", "--store", "x", "--database", "y"), "exclude each other", id="two stores"),
+        pytest.param(("--database", "sqlite:///x"), "--database needs --changes or --watch", id="a database alone"),
+        pytest.param(("--watch", "--most-gone", "1"), "--most-gone needs --changes", id="a share for a watch"),
         pytest.param(("30",), "SECONDS needs --watch", id="seconds alone"),
         pytest.param(("--watch", "0.5"), "SECONDS': The smallest value is 1.", id="too often"),
-        pytest.param(("--changes", "--store", "/no/such/x.json"), "no folder '/no/such'", id="no folder"),
         pytest.param(("--changes", "--database", "sqlite:////no/x.db"), "no folder '/no'", id="no folder for it"),
     ],
 )
@@ -189,14 +178,14 @@ def watching(service: CannedService, settings: dict[str, str], *options: str) ->
 
 @pytest.mark.drawn(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], tmp_path: Path, number: int) -> None:
+def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], kept: tuple[str, ...], number: int) -> None:
     """Each change as it comes, a failure without an end, a held list once; and it stops without a word of trouble."""
     more = reply([*TEN, named("new", "n1")])
     lists = [reply(TEN), Reply(status=500, body=b"{}"), more, reply([]), reply([]), more]
     answers = [lists[0], *[lists[1]] * 3, *lists[2:]]  # A client repeats a call that the service answers with 500.
     with (
         CannedService(answers) as service,
-        watching(service, settings, "--store", str(tmp_path / "games.json"), "--deadline", "60") as process,
+        watching(service, settings, *kept, "--deadline", "60") as process,
     ):
         lines = [process.stdout.readline() for _ in range(3)]
         would_be = [process.stdout.readline() for _ in range(11)]
@@ -206,7 +195,7 @@ def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], tmp_path:
     assert lines[1].endswith("  game new added: New, ACTIVE, with n1\n")
     assert lines[2].startswith("Held for a person: It lists no instance at all.")
     assert all(line.startswith("  would be: game ") for line in would_be)
-    assert lines[3].startswith("If that is right: `game-operator games --accept-held")
+    assert lines[3].startswith("If that is right, allow that share")
     assert (ended.code, "Held" in ended.out) == (0, False)
     errors = ended.err.splitlines()
     assert errors[-1] == "The watch has ended."
