@@ -351,7 +351,7 @@ CREATE INDEX {prefix}items_of_chunk ON {prefix}items (run_id, chunk, place);
 
 -- What a person should look into. Nothing is ever deleted: a finding is resolved, and one that comes back is another row.
 CREATE TABLE {prefix}findings (
-    id bigint PRIMARY KEY,
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind text COLLATE "C" NOT NULL,
     source text COLLATE "C" NOT NULL,
     subject text COLLATE "C" NOT NULL,
