@@ -50,8 +50,7 @@ with SqlLedger(f"sqlite:///{file}") as ledger, InProcessSandbox() as sandbox, sa
     )
     for sentence in case.contents["summary"]:
         print(sentence)
-    for difference in case.contents["comparison"]["differences"]:
-        print("-", difference["text"])
+    print("-", case.contents["comparison"]["text"])
     for exchange in case.contents["exchanges"]:
         print("-", exchange["verdict"], exchange["kept_body"])
 
@@ -64,9 +63,9 @@ with SqlLedger(f"sqlite:///{file}") as ledger, InProcessSandbox() as sandbox, sa
 # Prints:
 # The ledger has the bet as OPEN.
 # The provider answers CLOSED.
-# The two sides differ in 1 point.
+# The two sides differ: settle.
 # Exchanges whose signature does not verify: 1.
-# - The state differs: OPEN here, CLOSED there. The deposit that settles the bet has not arrived here.
+# - The provider has closed it; the win 12.50 is owed.
 # - genuine same
 # - forged differs
 # - changed: True

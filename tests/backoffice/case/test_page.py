@@ -60,17 +60,17 @@ def own(sqlite_url: str) -> Iterator[SqlLedger]:
         pytest.param(500, "<html>", "HTTP 500", id="an error without JSON"),
     ],
 )
-def test_a_provider_that_has_neither_bet_nor_round(
+def test_what_came_of_the_question(
     own: SqlLedger, private_key: RSAPrivateKey, status: int, body: Any, told: str
 ) -> None:
-    """Our own row names the round, so it is asked for, too; the page says what came of both."""
+    """The page says it."""
     own.open_account("p1", Decimal(100))
     own.apply(withdraw(instance_id="i1", round_id="r1"))
     http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)))
     with OperatorClient("https://api.example.com", "acme", private_key, http_client=http, retries=0) as client:
         case = case_file(own, "b1", client=client)
     page = case.to_html()
-    assert page.count(told) >= 2
+    assert told in page
 
 
 class _Elements(HTMLParser):

@@ -98,10 +98,10 @@ def case_file(
         ledger: The ledger; balances in your own table are read through it, too.
         bet_id: The bet.
         source: The source that the bet belongs to in the ledger.
-        client: Asks the provider for the bet and its round; None leaves both out. What it raises for an answer that
-            does not come is noted in the case file.
+        client: Asks the provider for the bet; None leaves that out. What it raises for an answer that does not come
+            is noted in the case file.
         redact: Whether people are hidden: known fields stay, player ids become pseudonyms, random for each case file,
-            and everything else is left out, bodies too. Other players of the round are hidden in any case.
+            and everything else is left out, bodies too.
         profile: How the service writes its webhooks; the default profile if None.
         authenticator: Checks the signatures of *exchanges*; best an RsaSignature, which tells a body that was changed
             from a signature by an unknown key.
@@ -117,7 +117,7 @@ def case_file(
     profile = profile or Profile()
     made_at_millis = clock_millis()
     rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
-    answers = asked(client, bet_id, rows.bet, clock_millis)
+    provider, comparison = asked(client, rows.ours, bet_id, clock_millis)
     looked_at = [examined(each, bet_id, rows, authenticator, profile) for each in exchanges]
     raw: dict[str, Any] = {
         "bet_id": bet_id,
@@ -125,17 +125,22 @@ def case_file(
         "made_at_millis": made_at_millis,
         "made_by": f"game-operator {__version__}",
         "is_redacted": redact,
-        "is_known": not rows.is_unknown or answers.knows_bet or any(each.calls for each in looked_at),
+        "is_known": not rows.is_unknown or _is_there(provider) or any(each.calls for each in looked_at),
         "ledger": parts.of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
         "reconciliations": parts.of_looks(rows.looks),
         "findings": parts.of_findings(rows.findings),
         "anomalies": parts.of_anomalies(rows.anomalies),
         "exchanges": [each._asdict() for each in looked_at],
-        "provider": answers.in_contents(bet_id),
+        "provider": provider,
+        "comparison": comparison,
     }
-    raw["comparison"] = answers.comparison(bet_id, rows.bet)
     raw["summary"] = parts.summary(raw)
     return CaseFile(Redaction(raw, keep=bet_id, hides=redact).plain(raw))
+
+
+def _is_there(provider: dict[str, Any]) -> bool:
+    answer = provider["answer"]
+    return answer is not None and answer.value["status"] != "NOT_FOUND"
 
 
 def _check(ledger: object, bet_id: object) -> None:

@@ -161,13 +161,16 @@ def summary(contents: dict[str, Any]) -> list[str]:
         sentences.append("The ledger does not have this bet.")
     else:
         sentences.append(f"The ledger has the bet as {bet['state']}.")
-    answer = provider["bet"]["answer"]
+    answer = provider["answer"]
     if answer is not None:
-        sentences.append(f"The provider answers {answer['document'].value['status']}.")
+        sentences.append(f"The provider answers {answer.value['status']}.")
     else:
-        sentences.append("The provider gave no usable answer." if provider["was_asked"] else provider["bet"]["problem"])
-    if answer is not None and contents["is_known"]:
-        sentences.append(contents["comparison"]["text"])
+        sentences.append("The provider gave no usable answer." if provider["was_asked"] else provider["problem"])
+    comparison = contents["comparison"]
+    if comparison["agrees"] is False:
+        sentences.append(f"The two sides differ: {comparison['verdict'].replace('_', ' ')}.")
+    elif comparison["agrees"] and contents["is_known"]:
+        sentences.append(comparison["text"])
     open_anomalies = sum(each["resolved_at_millis"] is None for each in contents["anomalies"])
     open_findings = sum(each["resolved_at_millis"] is None for each in contents["findings"])
     if open_anomalies or open_findings:

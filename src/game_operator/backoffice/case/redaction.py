@@ -18,7 +18,7 @@ from unicodedata import normalize
 from urllib.parse import unquote_plus
 
 from game_operator.errors import MalformedCallError
-from game_operator.models.operator_api import ClosedBet, RoundFound
+from game_operator.models.operator_api import ClosedBet
 from game_operator.protocol.exact_json import encode_json, read_json
 
 LEFT_OUT: Final = "[left out]"
@@ -35,15 +35,15 @@ _PLAYERS: Final = frozenset({"player_id", "account"})
 _STAFF: Final = frozenset({"actor", "resolved_by"})
 #: Fields of a case file whose values are words of this package: a player who is called OPEN changes no state.
 _WORDS: Final = re.compile(
-    "operation|state|status|kind|code|currency|settled_by|verdict|kept_body|field|bet|round|made_by|service|encoding|"
-    "problem|notes?|text|summary|content"
+    "operation|state|status|kind|code|currency|settled_by|verdict|kept_body|made_by|service|encoding|problem|notes?|"
+    "text|summary|content"
 )
 #: Fields that hold ids of other things. They stay unless a player's id stands in them.
 _IDS: Final = re.compile(
     "(?:bet|round|instance|reference|(?:withdraw_|deposit_)?tx)_id|source|subject|game|action|path|headers"
 )
 #: The fields of the provider's answers.
-_ANSWERED: Final = frozenset({*ClosedBet.model_fields, *RoundFound.model_fields})
+_ANSWERED: Final = frozenset(ClosedBet.model_fields)
 #: A shorter id stands in other words by chance, so it counts only where no letter or digit stands beside it.
 _LEAST_INSIDE: Final = 3
 
@@ -55,21 +55,15 @@ class Bytes(NamedTuple):
 
 
 class Foreign(NamedTuple):
-    """An answer of the provider, in which any field may hold a secret."""
+    """An answer of the provider about a bet, in which any field may hold a secret."""
 
-    value: Any  # Any: JSON.
+    value: dict[str, Any]  # Any: JSON.
 
 
 class Free(NamedTuple):
     """A text that may quote anything, in a field that otherwise holds words of this package."""
 
     text: str
-
-
-class Person(NamedTuple):
-    """A person who is hidden in every case file."""
-
-    name: str
 
 
 class Redaction:
@@ -95,14 +89,10 @@ class Redaction:
                 return self._body(value.data)
             case Foreign():
                 return self._answer(value.value)
-            case Person():
-                return self.pseudonym(value.name)
             case Free():
                 return LEFT_OUT if self._hides else _clean(value.text)
             case Mapping():
-                # In a difference, the two sides are values of the field that it names.
-                names = {"ours": value.get("field"), "theirs": value.get("field")}
-                return {name: self.plain(item, names.get(name) or name) for name, item in value.items()}
+                return {name: self.plain(item, name) for name, item in value.items()}
             case list() | tuple():
                 return [self.plain(item, key) for item in value]
             case str():
@@ -120,18 +110,12 @@ class Redaction:
         is_id = _IDS.fullmatch(key) and (text == self._keep or not _names_one(self._players, text))
         return _clean(text) if not text or is_id or _WORDS.fullmatch(key) else LEFT_OUT
 
-    def _answer(self, value: Any) -> Any:  # Any: JSON.
+    def _answer(self, value: dict[str, Any]) -> Any:  # Any: JSON.
         """Return an answer of the provider without secrets; hiding, with its known fields alone."""
         if not self._hides:
             # Numbers with a point are written differently by different programs.
             return json.loads(json.dumps(_without_secrets(value), default=str), parse_float=str, parse_constant=str)
-        if isinstance(value, Mapping):
-            return {
-                name: self._answer(item) if isinstance(item, list) else self.plain(item, name)
-                for name, item in value.items()
-                if name in _ANSWERED
-            }
-        return [self._answer(each) for each in value]
+        return {name: self.plain(item, name) for name, item in value.items() if name in _ANSWERED}
 
     def _body(self, data: bytes) -> dict[str, object]:
         """Return bytes with their SHA-256, as text, in Base64 or rewritten; hiding, their number alone."""
@@ -161,8 +145,6 @@ def _players_in(value: object, key: str = "") -> Iterator[str]:
             yield value
         case Foreign():
             yield from _players_in(value.value)
-        case Person():
-            yield value.name
         case Mapping():
             for name, item in value.items():
                 yield from _players_in(item, name)

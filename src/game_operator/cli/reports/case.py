@@ -22,7 +22,6 @@ _TABLES: Final = {
     "Findings": ("findings", "id kind detail seen last_at_millis resolved_at_millis resolved_by resolution"),
     "Reconciliations": ("reconciliations", "run_id verdict at_millis service"),
     "Exchanges from your logs": ("exchanges", "path verdict kept_body note"),
-    "Differences": ("differences", "field ours theirs text"),
 }
 
 
@@ -37,15 +36,15 @@ def show_case(case: "CaseFile") -> None:
     bet = ledger["bet"]
     if bet is not None:
         show_details((_heading(name), _cell(name, bet[name])) for name in _BET.split())
-    of_ledger = {"calls": ledger["calls"], "postings": ledger["postings"]}
-    every = contents | of_ledger | {"differences": contents["comparison"]["differences"]}
+    every = contents | {"calls": ledger["calls"], "postings": ledger["postings"]}
     for title, (key, fields) in _TABLES.items():
         _show_table(title, fields.split(), every[key])
     for note in ledger["notes"]:
         say(f"· {note}", style="dim")
-    for key in ("bet", "round"):
-        if problem := contents["provider"][key]["problem"]:
-            say(f"· The provider's answer about the {key}: {problem}", style="dim")
+    if contents["comparison"]["agrees"] is False:
+        say(f"· {contents['comparison']['text']}", style="yellow")
+    if problem := contents["provider"]["problem"]:
+        say(f"· The provider: {problem}", style="dim")
     say(f"SHA-256 of the contents: {case.digest}")
 
 

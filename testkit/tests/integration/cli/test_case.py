@@ -86,7 +86,7 @@ def test_the_provider_is_asked_unless_offline(
     """It is known by its answer alone; --offline leaves that out."""
     bet_id = sandbox.bet_ids["CLOSED"]
     told = run("case", bet_id, "--database", database, "--json")
-    assert (told.code, told.document["contents"]["provider"]["bet"]["answer"]["document"]["status"]) == (0, "CLOSED")
+    assert (told.code, told.document["contents"]["provider"]["answer"]["status"]) == (0, "CLOSED")
     told = run("case", bet_id, "--database", database, "--offline", "--json")
     assert (told.code, told.document["contents"]["provider"]["was_asked"]) == (1, False)
 
@@ -97,7 +97,7 @@ def test_a_provider_that_is_not_there_is_in_the_case(run: Run, database: str, no
     told = run("case", "b1", "--database", database, "--base-url", nobody, "--deadline", "0.15")
     assert (told.code, told.err) == (0, "")
     assert "The provider gave no usable answer." in told.out
-    assert "· The provider's answer about the bet: RequestNotSentError" in told.out
+    assert "· The provider: RequestNotSentError" in told.out
 
 
 def test_half_of_the_settings_are_2(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
