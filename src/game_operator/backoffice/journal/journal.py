@@ -405,7 +405,7 @@ class Journal:
         earliest = (now + min(paced.wait_millis, _LONGEST_WAIT_MILLIS)) * 1_000
         parameters = (now, paced.answered, paced.failed, interval, earliest, earliest, run_id)
         failures = (yield Execute(_sql(dialect)["pace"], parameters))[0][0]
-        if failures >= MOST_FAILURES:
+        if failures >= MOST_FAILURES and run.state == "running":
             why = f"{failures} calls in a row have failed"
             yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, "paused", run_id))
 

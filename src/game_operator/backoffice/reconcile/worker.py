@@ -419,7 +419,7 @@ class Worker:
         except _BrakeError:
             if self._journal.run(run.id).state != "running":
                 raise _NotNowError from None  # Another worker has paused or stopped it.
-            self._journal.save(chunk, [result_of(looked, judgement, by="brake")])
+            self._journal.save(chunk, [result_of(looked, judgement)])
         except RepairRefusedError as refused:
             self._judge_again(chunk, run, looked, refused)
         except Exception as failed:  # The operator's own statements may raise anything.

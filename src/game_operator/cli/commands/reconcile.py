@@ -21,7 +21,7 @@ from game_operator.cli.options import Commands, ServiceOptions, amount_in, check
 from game_operator.cli.output import answer, is_written, progress, remark, say
 from game_operator.cli.own_wallet import SettlingOptions, check_source
 from game_operator.cli.reports.ledger import MORE
-from game_operator.cli.reports.reconcile import how_to_go_on, show_findings, show_report, show_status
+from game_operator.cli.reports.reconcile import how_to_go_on, show_findings, show_kinds, show_report, show_status
 from game_operator.errors import ConfigurationError, GameOperatorError, RunError, shown
 from game_operator.money import amount_from_cents
 
@@ -268,7 +268,11 @@ def findings(
     source: str = "",
     place: LedgerOptions,
 ) -> int:
-    """List what a person should look into, the oldest first. The exit code is 1 if a finding is open."""
+    """
+    List what a person should look into, by kind with the first ids. The exit code is 1 if a finding is open.
+
+    With --bet, --all or --limit, list the findings one by one, the oldest first.
+    """
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.journal.journal import Journal
         from game_operator.backoffice.reconcile.by_hand import findings_of
@@ -279,7 +283,9 @@ def findings(
         found = list(islice(listed, limit and limit + 1))
     records, more = found[:limit], limit is not None and len(found) > limit
     answer({"findings": [finding_document(each, now) for each in records], "more": more})
-    show_findings(records)
+    show_kinds([each for each in records if each.resolved_at_millis is None])
+    if every or bet_id is not None or limit is not None:
+        show_findings(records)
     if more:
         say(MORE.format(limit))
     if not records:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.findings import Finding
 
 _HEADINGS: Final = ("ID", "Kind", "Bet", "Player", "At stake", "Owed", "Seen", "First seen (UTC)", "What")
-_NUMBERS: Final = frozenset({"ID", "At stake", "Owed", "Seen", "Bets"})
-_MOST_LISTED: Final = 20
+_KINDS: Final = ("Kind", "Findings", "At stake", "First ids", "What to do")
+_NUMBERS: Final = frozenset({"ID", "At stake", "Owed", "Seen", "Bets", "Findings"})
 _HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 
 
@@ -31,11 +31,7 @@ def show_report(report: "ReconcileReport") -> None:
         show_rows("Verdicts", ("Verdict", "Bets", "At stake"), rows, numbers=_NUMBERS)
     else:
         say("No bet is due: OPEN bets are looked up when they are older than --min-age.")
-    if report.test_bets:
-        say(report.test_bets_in_words)
-    show_findings(report.findings[:_MOST_LISTED])
-    if len(report.findings) > _MOST_LISTED:
-        say(f"… and {len(report.findings) - _MOST_LISTED} more: `game-operator reconcile findings` lists all.")
+    show_kinds(report.findings)
     if report.other_findings:
         others = counted(report.other_findings, "more open finding")
         say(f"From late calls and earlier runs: {others}. `game-operator reconcile findings` lists all.")
@@ -58,8 +54,6 @@ def _show_open(report: "ReconcileReport") -> None:
     if report.brakes_left is not None:
         bets, cents = report.brakes_left
         say(f"The brakes let through {counted(bets, 'more bet')} and {amount_from_cents(cents)} more.")
-    if report.held_back.bets:
-        say(f"Held back by the brakes: {_sum(*report.held_back)}.", style="yellow")
     if before.bets:
         say(f"{run.actor} has settled before, in the last 20 hours: {_sum(*before)}. The brakes count it too.")
     if not run.is_under_way:
@@ -74,16 +68,24 @@ def _show_open(report: "ReconcileReport") -> None:
         say("The brakes count what the same person has settled in the last 20 hours, too.")
 
 
-def show_findings(found: "Sequence[Finding]") -> None:
-    """Show findings, and what to do about each kind."""
+def show_kinds(found: "Sequence[Finding]") -> None:
+    """Show findings by their kinds, with the first ids, and what to do about each kind."""
     from game_operator.backoffice.reconcile.advice import advices
+    from game_operator.backoffice.reconcile.report import by_kind
 
-    if not found:
-        return
-    show_rows("Findings; amounts in currency units", _HEADINGS, map(_row, found), numbers=_NUMBERS)
-    for kind in dict.fromkeys(each.kind for each in found if each.resolved_at_millis is None):
-        if kind in advices():
-            say(f"{kind.replace('_', ' ')}: {advices()[kind].todo}")
+    rows = []
+    for each in by_kind(found):
+        ids = ", ".join(map(str, each.first_ids)) + (", …" if each.findings > len(each.first_ids) else "")
+        todo = advices()[each.kind].todo if each.kind in advices() else ""
+        rows.append((each.kind.replace("_", " "), each.findings, amount_from_cents(each.at_stake_cents), ids, todo))
+    if rows:
+        show_rows("Findings by kind; amounts in currency units", _KINDS, rows, numbers=_NUMBERS)
+
+
+def show_findings(found: "Sequence[Finding]") -> None:
+    """Show findings one by one."""
+    if found:
+        show_rows("Findings; amounts in currency units", _HEADINGS, map(_row, found), numbers=_NUMBERS)
 
 
 def _row(found: "Finding") -> tuple[object, ...]:
