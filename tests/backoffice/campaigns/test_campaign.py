@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from game_operator import ConfigurationError, DepositCall
+from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, RunError
 from game_operator.backoffice.campaigns import Counted, GrantResult, granting, run_states
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
@@ -167,34 +167,8 @@ def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: S
     assert next(each for each in made.results() if each.player_id == "p1").free_bet_id is None
 
 
-def test_a_grant_counts_as_sent_from_before_the_process_died(
-    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may have been made then, and what was claimed since is a cost of the campaign."""
-    made = planned(service, books, 1)
-    monkeypatch.setattr(GrantingService, "_granted", _killing(GrantingService._granted))
-    with pytest.raises(_KilledError):
-        made.run(**FAST)
-    books.apply(_claim("c1", "p1", 750))
-    _end_leases(books)
-    report = made.run(**FAST)
-    assert (report.granted, report.cost.claims) == (1, 1)
-
-
 class _KilledError(BaseException):
     """As if the process had died."""
-
-
-def _killing(granted: Any) -> Any:  # Any: a method of the service.
-    """Return *granted* such that whoever asks for the first time dies before the answer arrives."""
-
-    def dies(self: GrantingService, asked: Any) -> Any:
-        answer = granted(self, asked)
-        if len(self.asked) == 1:
-            raise _KilledError
-        return answer
-
-    return dies
 
 
 def test_that_a_grant_is_sent_is_committed_before(service: GrantingService, books: SqlLedger) -> None:
@@ -575,23 +549,6 @@ def test_two_plan_the_same_at_once(service: GrantingService, books: SqlLedger) -
     assert states(campaign(service, books)) == {"planned": 40}
     assert campaign(service, books).run(**FAST).granted == 40
     assert service.players() == sorted(players(40))
-
-
-def test_the_cost_so_far(service: GrantingService, books: SqlLedger) -> None:
-    """Claims of the players since they were granted, each once though a player has two grants."""
-    rows: list[Any] = [*players(11), {"player_id": "p1", "instance_id": "i2"}]
-    books.apply(_claim("early", "p1", 7_000))
-    made = campaign(service, books)
-    made.plan(rows)
-    made.run(**FAST)
-    for claim in (_claim("c1", "p1", 250), _claim("c2", "p2", 1_000), _claim("c3", "p30", 9_000)):
-        assert books.apply(claim).applied
-    cost = made.report().cost
-    assert (cost.claims, cost.won_cents) == (2, {"unknown": 1_250})
-
-
-def _claim(tx_id: str, player_id: str, amount_cents: int) -> DepositCall:
-    return DepositCall(player_id=player_id, tx_id=tx_id, amount_cents=amount_cents, action="FREE_BET_CLAIM")
 
 
 @pytest.mark.parametrize("rate", [0, -1, 10_001, float("nan"), float("inf"), "20", True])

@@ -160,9 +160,9 @@ def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None
     run = begun(journal, "a", "b")
     chunk = journal.claim(run.id, "one")
     assert chunk is not None
-    assert journal.begin_item(chunk, "a", "sending") is not None
+    assert journal.begin_item(chunk, "a", "sending")
     journal.set_state(run.id, "paused")
-    assert journal.begin_item(chunk, "b", "sending") is None
+    assert not journal.begin_item(chunk, "b", "sending")
     journal.save(chunk, [ItemResult("a", "granted", {})])
     assert journal.counts(run.id) == {"": (1, 100), "granted": (1, 0)}
 

@@ -72,7 +72,7 @@ class Campaign:
         count: Free bets for each player whose row says nothing else, 1 to 50 (spec §8).
         wager_amount_cents: The wager of each, 1 to 1,000,000 cents of the instance's currency.
         expire_duration_millis: For how long they can be played, 1 to 2,592,000,000 milliseconds (30 days).
-        source: The ledger's source whose claims tell what the campaign has cost.
+        source: The ledger's source that the players belong to; its findings have it.
         catalogue: Knows the games in place of a call of fetch-games, such as a ``Catalogue``.
 
     Raises:
@@ -239,7 +239,7 @@ class Campaign:
         return status_of(self._journal, self._found())
 
     def report(self) -> CampaignReport:
-        """Return the status with what the campaign has cost so far, and its findings; it reads all grants."""
+        """Return the status with what was granted, and the findings; it reads all grants."""
         return report_on(self._journal, self._found())
 
     def results(self) -> Iterator[GrantResult]:

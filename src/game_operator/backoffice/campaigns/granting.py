@@ -173,17 +173,16 @@ class Granting:
         """Make one attempt at each grant of *chunk* that is not settled."""
         is_canary = chunk.number == CANARY_CHUNK
         left = [item for item in chunk.items if item.state not in SETTLED]
-        unsettled, begun_at_millis = list[int](), None
+        unsettled, is_begun = list[int](), False
         for item, following in zip_longest(left, left[1:]):
-            begun_at_millis = self._begun(chunk, item) if begun_at_millis is None else begun_at_millis
-            if begun_at_millis is None:  # This process stops, or the run does.
+            if not is_begun and not self._begins(chunk, item):  # This process stops, or the run does.
                 self._journal.save(chunk, (), again_millis=0)
                 return
             answer = self._asked(item)
             stops = answer.stops
             if answer.refused and is_canary:
                 stops = stops or f"one of the first grants: {_said(answer)}"
-            begun_at_millis = self._save(chunk, item, answer, begun_at_millis, following, stops)
+            is_begun = self._save(chunk, item, answer, following, stops)
             if stops:
                 return
             if answer.state in SETTLED:
@@ -205,10 +204,10 @@ class Granting:
             wait_millis = min(AGAIN_MILLIS * 2 ** min(chunk.attempt - 1, 10), LONGEST_AGAIN_MILLIS)
             self._journal.save(chunk, (), again_millis=self._journal.now_millis() + wait_millis)
 
-    def _begun(self, chunk: Chunk, item: Item) -> int | None:
-        """Wait for a turn, and commit that a grant is asked for; return when, or None if nothing is sent any more."""
+    def _begins(self, chunk: Chunk, item: Item) -> bool:
+        """Wait for a turn, and commit that a grant is asked for; return False if nothing is sent any more."""
         # Turns were taken in advance, and a pause of the run counts at once.
-        return self._journal.begin_item(chunk, item.key, GrantState.SENDING) if self._has_turn(chunk) else None
+        return self._has_turn(chunk) and self._journal.begin_item(chunk, item.key, GrantState.SENDING)
 
     def _asked(self, item: Item) -> Answer:
         """Ask for a grant that is begun, and return what the answer means."""
@@ -221,28 +220,17 @@ class Granting:
             return answer_of(failed, grant, request.reference_id, in_doubt=in_doubt)
         return answer_of(accepted, grant, request.reference_id, in_doubt=in_doubt)
 
-    def _save(
-        self, chunk: Chunk, item: Item, answer: Answer, begun_at_millis: int, following: Item | None, stops: str
-    ) -> int | None:
+    def _save(self, chunk: Chunk, item: Item, answer: Answer, following: Item | None, stops: str) -> bool:
         """
         Commit what became of a grant, and pause the run if it *stops*.
 
         If the turn of the *following* grant is near, commit with it that this one is asked for, wait for its turn, and
-        return when it was begun.
+        return True.
         """
-        state = "" if answer.state is GrantState.PLANNED else answer.state
-        values = item.values
-        # Of a process that was killed, what it was about to send has the time at which it began.
-        first_at_millis = item.at_millis if item.state in IN_DOUBT else begun_at_millis
-        data = {
-            "terms": values["terms"],
-            "sent_at_millis": values.get("sent_at_millis", first_at_millis),
-            **answer.facts,
-        }
-        next_at_millis, turns = None, self._turns
+        is_begun, turns = False, self._turns
 
         def beside(dialect: SqlDialect) -> Script[None]:
-            nonlocal next_at_millis, turns
+            nonlocal is_begun, turns
             if stops:
                 yield from pause_script(self._journal, dialect, self._run_id, stops)
             elif answer.paced.failed:
@@ -250,8 +238,10 @@ class Granting:
             elif following is not None and answer.state is GrantState.GRANTED:
                 # A transaction may be repeated: nothing of this one is known before its commit.
                 turns = self._turns or (yield from self._turns_script(dialect))
-                next_at_millis = yield from self._next_script(dialect, chunk, following, turns)
+                is_begun = yield from self._next_script(dialect, chunk, following, turns)
 
+        state = "" if answer.state is GrantState.PLANNED else answer.state
+        data = {"terms": item.values["terms"], **answer.facts}
         self._journal.save(
             chunk,
             [ItemResult(item.key, state, data, item.at_stake_cents, answer.evidence)],
@@ -263,14 +253,14 @@ class Granting:
         self._turns = turns
         if answer.paced.refused:
             self._turns.clear()  # They were taken at a rate that the service refuses.
-        if next_at_millis is not None:
+        if is_begun:
             time.sleep(max(0.0, self._turns.popleft() - time.monotonic()))
-        return next_at_millis
+        return is_begun
 
-    def _next_script(self, dialect: SqlDialect, chunk: Chunk, item: Item, turns: deque[float]) -> Script[int | None]:
-        """Begin a grant whose turn is near, and return when; None if it is not, or nothing is begun any more."""
+    def _next_script(self, dialect: SqlDialect, chunk: Chunk, item: Item, turns: deque[float]) -> Script[bool]:
+        """Begin a grant whose turn is near; return False if it is not, or nothing is begun any more."""
         if not turns or turns[0] - time.monotonic() > _NEAR_SECONDS or self._stopping.is_set():
-            return None
+            return False
         return (yield from self._journal.begin_item_script(dialect, chunk, item.key, GrantState.SENDING))
 
     def _has_turn(self, chunk: Chunk) -> bool:

@@ -81,32 +81,15 @@ class Draft(NamedTuple):
     remarks: tuple[str, ...]
 
 
-class _Problems:
-    """All that is wrong, the first of it in words."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._listed: list[Problem] = []
-
-    def add(self, line: int, text: str) -> None:
-        self.count += 1
-        if len(self._listed) < MOST_PROBLEMS:
-            self._listed.append(Problem(line, text))
-
-    def check(self) -> None:
-        """Raise CampaignRefusedError if there are any."""
-        if self.count:
-            raise refusal(self.count, sorted(self._listed))
-
-
-def refusal(count: int, problems: Sequence[Problem]) -> CampaignRefusedError:
-    """Return the error for *count* problems in rows, of which *problems* are listed."""
-    some = " ".join(f"Line {line}: {text}" for line, text in problems[:3])
+def refusal(problems: list[Problem]) -> CampaignRefusedError:
+    """Return the error for rows that cannot be granted."""
+    listed, count = sorted(problems)[:MOST_PROBLEMS], len(problems)
+    some = " ".join(f"Line {line}: {text}" for line, text in listed[:3])
     more = f" And {count - 3} more." if count > 3 else ""
     return CampaignRefusedError(
         f"{count} of the rows cannot be granted, so nothing was planned or sent. {some}{more}",
         remedy="Fix them, and plan again. `problems` of this error, and the command's output, list up to 100 of them.",
-        problems=problems,
+        problems=listed,
         problem_count=count,
     )
 
@@ -131,7 +114,7 @@ def draw_up(
         CampaignRefusedError: A row cannot be granted, or there are none; ``problems`` lists them.
         TypeError: *players* is not a Path or an iterable.
     """
-    problems, by_instance, used = _Problems(), Counter[str](), set[tuple[str, int]]()
+    problems, by_instance, used = list[Problem](), Counter[str](), set[tuple[str, int]]()
     grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):
         there = known({grant.player_id for _, grant in page})
@@ -139,15 +122,15 @@ def draw_up(
         for line, grant in page:
             first = lines.setdefault(grant.key, line)
             if first != line:
-                problems.add(
-                    line, f"The player and the instance are those of line {first}: a player gets one grant on each."
-                )
+                text = f"The player and the instance are those of line {first}: a player gets one grant on each."
+                problems.append(Problem(line, text))
             if there is not None and grant.player_id not in there:
-                problems.add(line, f"The ledger knows no player {shown(grant.player_id)}.")
+                problems.append(Problem(line, f"The ledger knows no player {shown(grant.player_id)}."))
             grants.append(grant)
             by_instance[grant.instance_id] += grant.exposure_cents
             used.add((grant.instance_id, grant.wager_amount_cents))
-    problems.check()
+    if problems:
+        raise refusal(problems)
     if not grants:
         raise CampaignRefusedError("There are no players. Nothing was planned or sent.")
     currencies = {instance_id: instances[instance_id].bet_config.currency for instance_id in by_instance}
@@ -171,16 +154,16 @@ def _grants(
     campaign: str,
     terms: Terms,
     instances: Mapping[str, GameInstance],
-    problems: _Problems,
+    problems: list[Problem],
 ) -> Iterator[tuple[int, Grant]]:
     """Yield the grants of the rows that can be made, with their lines; the others go to *problems*."""
     for row in rows:
         if isinstance(row, Problem):
-            problems.add(*row)
+            problems.append(row)
             continue
         values = [own if own is not None else common for own, common in zip(row[2:], terms, strict=True)]
         if text := problem_of_player(campaign, row.player_id) or _problem_of(values, instances):
-            problems.add(row.line, text)
+            problems.append(Problem(row.line, text))
         else:
             yield row.line, Grant(row.player_id, *values)  # type: ignore[arg-type]  # None of them is None.
 

@@ -1,5 +1,5 @@
 """
-How a campaign stands: counts and amounts for a glance, and for a report what it has cost so far and its findings.
+How a campaign stands: counts and amounts for a glance, and for a report what was granted and the findings.
 
 What became of each grant is also written as a file.
 """
@@ -7,7 +7,7 @@ What became of each grant is also written as a file.
 import json
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +27,6 @@ from game_operator.ledger.staff.findings import Finding
 
 #: At most so many findings are in a report.
 MOST_FINDINGS: Final = 1_000
-_PAGE: Final = 500
-#: A claim may come so long after the free bets have expired.
-_GRACE_MILLIS: Final = 86_400_000
 
 
 class Tally(NamedTuple):
@@ -93,25 +90,6 @@ class CampaignStatus:
         return self.count(GrantState.PLANNED) + self.in_doubt
 
 
-class Cost(NamedTuple):
-    """
-    What a campaign has cost so far, by estimate.
-
-    A claim names no grant. So all claims of free bets count that came to a player from the first time that the grant
-    was sent until a day after its free bets have expired; they may be those of another campaign.
-
-    Attributes:
-        claims: How many claims.
-        won_cents: By currency, what was won with them; ``unknown`` where the ledger knows no currency.
-    """
-
-    claims: int = 0
-    won_cents: Mapping[str, int] = {}
-
-
-_NO_COST: Final = Cost()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignReport(CampaignStatus):
     """
@@ -119,15 +97,11 @@ class CampaignReport(CampaignStatus):
 
     Attributes:
         granted_exposure_cents: By currency, the exposure of what was granted.
-        cost: An estimate of what it has cost so far; it says what it rests on.
         findings: What a person should look into, at most 1,000.
-        granted_per_second: How many grants were made in a second, from the first to the last, or None.
     """
 
     granted_exposure_cents: Mapping[str, int] = field(default_factory=dict)
-    cost: Cost = _NO_COST
     findings: tuple[Finding, ...] = ()
-    granted_per_second: float | None = None
 
 
 def status_of(journal: Journal, run: Run) -> CampaignStatus:
@@ -167,52 +141,14 @@ def _rows(journal: Journal, name: str, *parameters: object) -> Rows:
 def report_on(journal: Journal, run: Run) -> CampaignReport:
     """Return the report on a run; it reads all grants that were made, in pages."""
     currencies: Mapping[str, str] = run.options["currencies"]
-    exposure, won = defaultdict[str, int](int), defaultdict[str, int](int)
-    first, last, granted, claims = 2**62, 0, 0, 0
-    for page in _by_player(journal.items(run.id, state=GrantState.GRANTED)):
-        for item in (item for items in page.values() for item in items):
-            granted += 1
-            exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
-            first, last = min(first, item.values["sent_at_millis"]), max(last, item.at_millis or 0)
-        for currency, cents in _claimed(journal, run.source, page):
-            claims += 1
-            won[currency] += cents
+    exposure = Counter[str]()
+    for item in journal.items(run.id, state=GrantState.GRANTED):
+        exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
     return CampaignReport(
         **_status(journal, run),
         granted_exposure_cents=dict(sorted(exposure.items())),
-        cost=Cost(claims, dict(sorted(won.items()))),
         findings=tuple(map(_finding, _rows(journal, "findings", run.id, MOST_FINDINGS))),
-        granted_per_second=granted * 1_000 / (last - first) if last > first else None,
     )
-
-
-def _by_player(items: Iterator[Item]) -> Iterator[dict[str, list[Item]]]:
-    """Yield the items of some players at a time; by their keys, those of a player follow one another."""
-    page: dict[str, list[Item]] = {}
-    for item in items:
-        player_id = grant_in(item).player_id
-        if len(page) == _PAGE and player_id not in page:
-            yield page
-            page = {}
-        page.setdefault(player_id, []).append(item)
-    if page:
-        yield page
-
-
-def _claimed(journal: Journal, source: str, page: Mapping[str, list[Item]]) -> Iterator[tuple[str, int]]:
-    """Yield currency and amount of each claim that came to the players while their grants could be played."""
-    spans = {
-        player: [(item.values["sent_at_millis"], _end_of(item)) for item in items] for player, items in page.items()
-    }
-    since_millis = min(begin for each in spans.values() for begin, _ in each)
-    players = json.dumps([[player] for player in spans])
-    for player, at_millis, cents, currency in _rows(journal, "claims", source, players, since_millis):
-        if any(begin <= at_millis <= end for begin, end in spans[player]):
-            yield currency or "unknown", cents
-
-
-def _end_of(item: Item) -> int:
-    return int(item.values["sent_at_millis"]) + grant_in(item).expire_duration_millis + _GRACE_MILLIS
 
 
 def _finding(row: Any) -> Finding:  # A row of any driver.

@@ -12,7 +12,7 @@ from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal
 from game_operator.backoffice.journal.records import Run
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
-from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.findings import Finding
 
@@ -29,7 +29,6 @@ def sql_of(dialect: SqlDialect) -> dict[str, str]:
         __package__,
         "campaign.sql",
         prefix=dialect.prefix,
-        rows="(SELECT value AS item FROM json_each(?)) AS given" if dialect.kind == "sqlite" else JSON_ROWS,
         finding_columns=", ".join(Finding._fields),
     )
 

@@ -231,26 +231,26 @@ class Journal:
 
         return read_with(self.ledger, script)
 
-    def begin_item(self, chunk: Chunk, key: str, state: str) -> int | None:
+    def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
         Commit that an item is about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.
 
-        Return the time; or None, and commit nothing, if the run is not running any more.
+        Return False, and commit nothing, if the run is not running any more.
         """
 
-        def script(dialect: SqlDialect) -> Script[int | None]:
+        def script(dialect: SqlDialect) -> Script[bool]:
             yield from self.fence_script(dialect, chunk)
             return (yield from self.begin_item_script(dialect, chunk, key, state))
 
         return write_with(self.ledger, script)
 
-    def begin_item_script(self, dialect: SqlDialect, chunk: Chunk, key: str, state: str) -> Script[int | None]:
+    def begin_item_script(self, dialect: SqlDialect, chunk: Chunk, key: str, state: str) -> Script[bool]:
         """Do the same in a transaction that has passed the fence."""
         if (yield from _run(dialect, chunk.run_id)).state != "running":
-            return None
+            return False
         now = yield from self.now_script(dialect)
         yield Execute(_sql(dialect)["begin_item"], (state, now, chunk.run_id, key))
-        return now
+        return True
 
     def save(
         self,

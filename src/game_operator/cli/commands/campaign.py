@@ -135,10 +135,9 @@ def report(
     place: LedgerOptions,
 ) -> int:
     """
-    Report what became of a campaign, and an estimate of what it has cost so far. Exit code 1 with findings or refusals.
+    Report what became of a campaign. Exit code 1 with findings or refusals.
 
-    The estimate: all claims of free bets that came to its players while their grants could be played. A claim names no
-    grant, so claims of other campaigns count too.
+    What players won with free bets is in the totals: a claim names no grant.
     """
     with _looked_at(name, place) as made:
         for file in results or []:

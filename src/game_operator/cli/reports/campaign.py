@@ -87,15 +87,7 @@ def _standing(status: "CampaignStatus") -> list[tuple[str, object]]:
 def show_report(report: "CampaignReport") -> None:
     """Print what became of a campaign."""
     answer(_document(report) | {"findings": [_finding(each) for each in report.findings]})
-    cost, rate = report.cost, report.granted_per_second
-    claimed = f"{_money(cost.won_cents)} in {counted(cost.claims, 'claim')}, an estimate by player and time"
-    show_details(
-        [
-            *_standing(report),
-            ("granted", f"{_money(report.granted_exposure_cents)}{f', {rate:.1f} grants/s' if rate else ''}"),
-            ("cost so far", claimed),
-        ]
-    )
+    show_details([*_standing(report), ("granted", _money(report.granted_exposure_cents))])
     rows = [(each.kind, each.subject, each.player_id or "–", each.detail) for each in report.findings[:_MOST_FINDINGS]]
     if rows:
         show_rows("Findings", _HEADINGS, rows, numbers=())
