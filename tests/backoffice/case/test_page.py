@@ -41,8 +41,7 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
     chunk = journal.claim(begun.id, "one")
     assert chunk is not None
     journal.save(chunk, [ItemResult(HOSTILE, HOSTILE, {}, evidence=body)], findings=[finding], done=True)
-    exchanges = [(f"/{HOSTILE}", {"x-a": "b"}, body), ("/deposit", {HOSTILE.encode().hex(): "x"}, b"\xff<script>")]
-    return case_file(ledger, HOSTILE, redact=redact, exchanges=exchanges)
+    return case_file(ledger, HOSTILE, redact=redact)
 
 
 @pytest.fixture

@@ -1,19 +1,18 @@
 """
-A case file: what the ledger, the provider and the operator's logs know of one bet, with a hash of it.
+A case file: what the ledger and the provider know of one bet, with a hash of it.
 
 The contents are plain JSON values. Everything else follows from them: the digest, the JSON, the page.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
 from game_operator.backoffice.case import contents as parts
-from game_operator.backoffice.case.exchanges import LoggedExchange, examined
 from game_operator.backoffice.case.provider import asked
 from game_operator.backoffice.case.redaction import Redaction
 from game_operator.backoffice.case.rows import rows_of_bet
@@ -21,8 +20,6 @@ from game_operator.errors import GameOperatorError, shown
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.sql import survey_with
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.profile import Profile
-from game_operator.webhooks import Authenticator
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -44,7 +41,7 @@ class CaseFile:
 
     @property
     def is_known(self) -> bool:
-        """Whether the ledger, the provider or one of the exchanges knows the bet."""
+        """Whether the ledger or the provider knows the bet."""
         return bool(self.contents["is_known"])
 
     @property
@@ -84,9 +81,6 @@ def case_file(
     source: str = "",
     client: "OperatorClient | None" = None,
     redact: bool = False,
-    profile: Profile | None = None,
-    authenticator: Authenticator | None = None,
-    exchanges: Iterable[LoggedExchange] = (),
     clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> CaseFile:
     """
@@ -102,35 +96,28 @@ def case_file(
             is noted in the case file.
         redact: Whether people are hidden: known fields stay, player ids become pseudonyms, random for each case file,
             and everything else is left out, bodies too.
-        profile: How the service writes its webhooks; the default profile if None.
-        authenticator: Checks the signatures of *exchanges*; best an RsaSignature, which tells a body that was changed
-            from a signature by an unknown key.
-        exchanges: Webhooks from your own logs: path, headers and the body's raw bytes.
         clock_millis: The clock, in Unix milliseconds.
 
     Raises:
         LedgerUnavailableError: The ledger's database cannot be reached or read.
-        TypeError: *ledger* is not an SqlLedger, *bet_id* is not a text, or an exchange is not of its form.
+        TypeError: *ledger* is not an SqlLedger, or *bet_id* is not a text.
         ValueError: No bet can have that id.
     """
     _check(ledger, bet_id)
-    profile = profile or Profile()
     made_at_millis = clock_millis()
     rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
     provider, comparison = asked(client, rows.ours, bet_id, clock_millis)
-    looked_at = [examined(each, bet_id, rows, authenticator, profile) for each in exchanges]
     raw: dict[str, Any] = {
         "bet_id": bet_id,
         "source": source,
         "made_at_millis": made_at_millis,
         "made_by": f"game-operator {__version__}",
         "is_redacted": redact,
-        "is_known": not rows.is_unknown or _is_there(provider) or any(each.calls for each in looked_at),
+        "is_known": not rows.is_unknown or _is_there(provider),
         "ledger": parts.of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
         "reconciliations": parts.of_looks(rows.looks),
         "findings": parts.of_findings(rows.findings),
         "anomalies": parts.of_anomalies(rows.anomalies),
-        "exchanges": [each._asdict() for each in looked_at],
         "provider": provider,
         "comparison": comparison,
     }

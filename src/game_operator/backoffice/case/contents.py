@@ -10,8 +10,7 @@ from game_operator.ledger.staff.findings import Finding
 
 #: No ledger stores them: a receiver verifies a signature, and what it lets through was genuine then.
 _NO_SIGNATURE: Final = (
-    "The ledger does not keep signatures. The receiver verified the signature before the ledger got the call. To have "
-    "it verified here, add the exchange from your own logs."
+    "The ledger does not keep signatures. The receiver verified the signature before the ledger got the call."
 )
 _NO_BODY: Final = "The ledger keeps neither the body of this call nor its SHA-256."
 _PRUNED: Final = "The body was deleted by prune."
@@ -156,7 +155,7 @@ def summary(contents: dict[str, Any]) -> list[str]:
     bet = ledger["bet"]
     sentences = []
     if not contents["is_known"]:
-        sentences.append("Nobody knows this bet: no row of the ledger and none of the given exchanges names it.")
+        sentences.append("Nobody knows this bet: no row of the ledger names it.")
     elif bet is None:
         sentences.append("The ledger does not have this bet.")
     else:
@@ -176,6 +175,4 @@ def summary(contents: dict[str, Any]) -> list[str]:
     if open_anomalies or open_findings:
         sentences.append(f"Open: {open_anomalies} of {len(contents['anomalies'])} anomalies, ")
         sentences[-1] += f"{open_findings} of {len(contents['findings'])} findings."
-    if bad := [each for each in contents["exchanges"] if each["verdict"] in ("forged", "key unknown", "refused")]:
-        sentences.append(f"Exchanges whose signature does not verify: {len(bad)}.")
     return sentences

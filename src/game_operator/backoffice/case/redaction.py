@@ -35,13 +35,10 @@ _PLAYERS: Final = frozenset({"player_id", "account"})
 _STAFF: Final = frozenset({"actor", "resolved_by"})
 #: Fields of a case file whose values are words of this package: a player who is called OPEN changes no state.
 _WORDS: Final = re.compile(
-    "operation|state|status|kind|code|currency|settled_by|verdict|kept_body|made_by|service|encoding|problem|notes?|"
-    "text|summary|content"
+    "operation|state|status|kind|code|currency|settled_by|verdict|made_by|service|encoding|problem|notes?|text|summary"
 )
 #: Fields that hold ids of other things. They stay unless a player's id stands in them.
-_IDS: Final = re.compile(
-    "(?:bet|round|instance|reference|(?:withdraw_|deposit_)?tx)_id|source|subject|game|action|path|headers"
-)
+_IDS: Final = re.compile("(?:bet|round|instance|reference|(?:withdraw_|deposit_)?tx)_id|source|subject|game|action")
 #: The fields of the provider's answers.
 _ANSWERED: Final = frozenset(ClosedBet.model_fields)
 #: A shorter id stands in other words by chance, so it counts only where no letter or digit stands beside it.

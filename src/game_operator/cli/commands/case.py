@@ -2,44 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
+from game_operator.cli.options import ServiceOptions, Source, check_extra
 from game_operator.cli.output import answer, check_writable, is_written, say, waiting
 from game_operator.cli.reports.case import show_case
-from game_operator.cli.serve_options import signed_by
 from game_operator.errors import ConfigurationError, shown
-
-if TYPE_CHECKING:
-    from game_operator.backoffice.case import LoggedExchange
-    from game_operator.webhooks import Authenticator
-
-_MOST_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoggedOptions:
-    """Webhooks out of the operator's own logs, and the keys that verify them."""
-
-    exchange: list[Path] | None = None
-    service_key: list[Path] | None = None
-
-    def exchanges(self) -> "list[LoggedExchange]":
-        """Return the webhooks in the files; raise ConfigurationError if one cannot be read."""
-        from game_operator.backoffice.case import read_exchanges
-
-        return [each for file in self.exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
-
-    def authenticator(self) -> "Authenticator | None":
-        """Return what verifies them; None without a key."""
-        return signed_by(self.service_key) if self.service_key else None
 
 
 def case(
@@ -49,21 +23,18 @@ def case(
     html: Path | None = None,
     redact: bool = False,
     offline: bool = False,
-    profile: ProfileFile = None,
-    logged: LoggedOptions,
     place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
     """
-    Make the case file of a bet: all that the ledger, the provider and your logs know of it, with a hash.
+    Make the case file of a bet: all that the ledger and the provider know of it, with a hash.
 
     --json prints it whole, --html writes it as a page. The provider is asked unless --offline is passed, or nothing
     is set about the service. The exit code is 1 for a bet that nobody knows.
     """
     from game_operator.backoffice.case import case_file
 
-    _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
-    exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
+    _check_page(html, place, [service.private_key])
     with (
         place.opened() as ledger,
         _client(service, offline=offline) as client,
@@ -76,9 +47,6 @@ def case(
                 source=source,
                 client=client,
                 redact=redact,
-                profile=assumed,
-                authenticator=authenticator,
-                exchanges=exchanges,
             )
         except ValueError as wrong:  # An id that no bet can have.
             raise typer.BadParameter(f"{wrong}.") from None
@@ -105,10 +73,3 @@ def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path 
     if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
         raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
     check_writable("--html", path, ".html")
-
-
-def _content(file: Path, most: int) -> bytes:
-    content = read_file(str(file), most + 1)
-    if len(content) > most:
-        raise ConfigurationError(f"{shown(str(file))} has more than {most:,} bytes. Pass a smaller file.")
-    return content

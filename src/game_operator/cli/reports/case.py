@@ -21,7 +21,6 @@ _TABLES: Final = {
     "Anomalies": ("anomalies", "id kind code operation tx_id seen last_at_millis resolved_at_millis"),
     "Findings": ("findings", "id kind detail seen last_at_millis resolved_at_millis resolved_by resolution"),
     "Reconciliations": ("reconciliations", "run_id verdict at_millis service"),
-    "Exchanges from your logs": ("exchanges", "path verdict kept_body note"),
 }
 
 

@@ -315,7 +315,7 @@ def test_a_bet_that_nobody_knows(ledger: SqlLedger, sandbox: InProcessSandbox) -
         case = case_file(ledger, "nobody's", client=client)
     assert not case.is_known
     assert case.contents["summary"] == [
-        "Nobody knows this bet: no row of the ledger and none of the given exchanges names it.",
+        "Nobody knows this bet: no row of the ledger names it.",
         "The provider answers NOT_FOUND.",
     ]
     assert case.contents["comparison"]["agrees"] is True

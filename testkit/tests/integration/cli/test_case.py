@@ -2,15 +2,11 @@
 
 import json
 import sqlite3
-from base64 import urlsafe_b64encode
 from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.hashes import SHA256
 
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.profile import Profile
@@ -109,25 +105,6 @@ def test_half_of_the_settings_are_2(run: Run, database: str, monkeypatch: pytest
     assert run("case", "b1", "--database", database, "--offline").code == 0
 
 
-def test_exchanges_from_a_log(
-    run: Run, database: str, tmp_path: Path, private_key: RSAPrivateKey, public_pem: bytes
-) -> None:
-    """Verified by the service's key, and compared with the digest that the ledger keeps."""
-    body = encode_call(withdraw())
-    signature = urlsafe_b64encode(private_key.sign(body, PKCS1v15(), SHA256())).decode()
-    log, key = tmp_path / "log.jsonl", tmp_path / "service.pub.pem"
-    key.write_bytes(public_pem)
-    lines = [
-        {"path": "/withdraw", "headers": {"signature": each}, "body": body.decode()} for each in (signature, "AAAA")
-    ]
-    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    told = run("case", "b1", "--database", database, "--exchange", log, "--service-key", key, "--json")
-    found = told.document["contents"]["exchanges"]
-    assert [(each["verdict"], each["kept_body"]) for each in found] == [("genuine", "same"), ("key unknown", "same")]
-    told = run("case", "b1", "--database", database, "--exchange", log, "--json")
-    assert {each["verdict"] for each in told.document["contents"]["exchanges"]} == {"not checked"}
-
-
 def test_balances_in_the_operators_own_table(run: Run, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'casino.db'}"
     with sqlite3.connect(tmp_path / "casino.db") as casino:
@@ -146,18 +123,12 @@ def test_balances_in_the_operators_own_table(run: Run, tmp_path: Path) -> None:
         pytest.param(("b1",), "There is no database", id="no database"),
         pytest.param(("b1", "--database", "sqlite:///nowhere.db"), "There is no file", id="no file"),
         pytest.param(("b" * 257, "--database", "{database}"), "bet_id must have at most 256", id="an id too long"),
-        pytest.param(("b1", "--exchange", "nowhere"), "'nowhere' cannot be read", id="no log"),
-        pytest.param(("b1", "--exchange", "{folder}/wallet.db"), "the file is", id="a log that is none"),
-        pytest.param(("b1", "--service-key", "nowhere"), "--service-key", id="no key"),
         pytest.param(
             ("b1", "--database", "{database}", "--html", "{folder}/no/x.html"), "there is no folder", id="no folder"
         ),
         pytest.param(("b1", "--database", "{database}", "--html", "{folder}"), "is not a file", id="a folder"),
         pytest.param(
             ("b1", "--database", "{database}", "--html", "{folder}/wallet.db"), "would overwrite", id="the ledger"
-        ),
-        pytest.param(
-            ("b1", "--database", "{database}", "--html", "log", "--exchange", "log"), "would overwrite", id="the log"
         ),
     ],
 )
