@@ -184,21 +184,15 @@ def _canonical(bet: AnyBet | None) -> bytes:
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
 
-def with_replies(operation: Operation[T]) -> tuple[Operation[T], list[HttpReply]]:
-    """Return *operation* such that each reply that is read is kept, and the list that keeps them."""
+def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, HttpReply]:
     replies: list[HttpReply] = []
 
     def parse(response: HttpReply) -> T:
         replies.append(response)
         return operation.parse(response)
 
-    return replace(operation, parse=parse), replies
-
-
-def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, HttpReply]:
-    operation, replies = with_replies(operation)
     try:
-        return client.perform(operation), replies[-1]
+        return client.perform(replace(operation, parse=parse)), replies[-1]
     except RateLimitedError as refused:
         wait = refused.retry_after
         raise TryLaterError(str(refused), refused.attempts, is_refusal=True, wait_seconds=wait) from refused

@@ -29,10 +29,9 @@ from game_operator.protocol.http import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import Catalogue
     from game_operator.telemetry import Telemetry
 else:
-    Catalogue = Telemetry = object  # Who reads hints at run time loads neither.
+    Telemetry = object  # Who reads hints at run time does not load it.
 
 
 #: Far above all money, and far below what a database can add up.
@@ -56,7 +55,6 @@ class Reconciler:
         sample: The share of settled, refused and cancelled bets that is looked up too, 0 to 1.
         rate_per_second: How many calls a second all processes of a run make together.
         clock_millis: The time in Unix milliseconds; by default the database's clock.
-        catalogue: Knows the limits of game instances; without it they are fetched once.
         lease: For how long a process keeps its part of a run without a sign of life.
         seed: What the sample is drawn by; by default another for each run.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans of runs and a metric of findings (extra ``otel``).
@@ -76,13 +74,12 @@ class Reconciler:
         sample: float = 0.001,
         rate_per_second: float = 20.0,
         clock_millis: Callable[[], int] | None = None,
-        catalogue: "Catalogue | None" = None,
         lease: timedelta = timedelta(milliseconds=LEASE_MILLIS),
         seed: int | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> None:
         _check_parts(client, wallet)
-        self._client, self._wallet, self._catalogue = client, wallet, catalogue
+        self._client, self._wallet = client, wallet
         self._seed = seed
         self._options = {
             "min_age_millis": _millis("min_age", min_age, least=0),
@@ -94,7 +91,7 @@ class Reconciler:
         lease_millis = _millis("lease", lease, least=100)
         self._journal = Journal(self._ledger, clock_millis=clock_millis, lease_millis=lease_millis)
         self._telemetry = telemetry
-        self._worker = Worker(client, wallet, self._journal, catalogue, telemetry=telemetry)
+        self._worker = Worker(client, wallet, self._journal, telemetry=telemetry)
         self._service = service_name(client.base_url, client.operator_id)
         self._source = wallet.terms.source
 
@@ -312,9 +309,16 @@ class Reconciler:
             TransportError, ApiError: The provider does not say that it does not know the bet.
             ConfigurationError: The actor or the reason is missing.
         """
-        ages = int(self._options["min_age_millis"]), int(self._options["second_look_millis"])
-        patience = by_hand.Patience(self._journal, self._service, *ages)
-        return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason, patience=patience)
+        return by_hand.refund(
+            self._client,
+            self._wallet,
+            bet_id,
+            actor=actor,
+            reason=reason,
+            journal=self._journal,
+            min_age_millis=int(self._options["min_age_millis"]),
+            second_look_millis=int(self._options["second_look_millis"]),
+        )
 
 
 def _check_parts(client: object, wallet: object) -> None:

@@ -57,7 +57,6 @@ from game_operator.models import BetNotFound, ClosedBet
 from game_operator.money import cents_rounded_down
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import Catalogue
     from game_operator.client.sync import OperatorClient
     from game_operator.telemetry import Telemetry
     from game_operator.wallet import JoinedWallet, Wallet
@@ -99,7 +98,6 @@ class Worker:
         client: "OperatorClient",
         wallet: "Wallet | JoinedWallet",
         journal: Journal,
-        catalogue: "Catalogue | None" = None,
         *,
         telemetry: "Telemetry | None" = None,
     ) -> None:
@@ -107,7 +105,7 @@ class Worker:
         self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
         self._whom = whom(self._client)
         self._client_of_games = client
-        self._catalogue, self._telemetry = catalogue, telemetry
+        self._telemetry = telemetry
         #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
         self.is_leaving: threading.Event = threading.Event()
         #: Shares the look-ups; None makes them one after another in the thread that works.
@@ -334,21 +332,16 @@ class Worker:
 
     def _max_win_cents(self, instance_id: str) -> int | None:
         """Return the most that a bet of a game instance can win, or None if that is unknown."""
-        if self._catalogue is not None:
-            instance = self._catalogue.instance(instance_id)
-            return None if instance is None else cents_rounded_down(instance.bet_config.max_win)
         if self._max_wins is None:
-            self._max_wins = self._fetched_limits()
+            self._max_wins = {}
+            try:
+                games = self._client_of_games.fetch_games()
+            except (ApiError, TransportError) as failed:
+                _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
+                return None
+            instances = [instance for game in games for instance in game.instances]
+            self._max_wins = {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
         return self._max_wins.get(instance_id)
-
-    def _fetched_limits(self) -> dict[str, int]:
-        try:
-            games = self._client_of_games.fetch_games()
-        except (ApiError, TransportError) as failed:
-            _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
-            return {}
-        instances = [instance for game in games for instance in game.instances]
-        return {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
 
     # --- committing
 
