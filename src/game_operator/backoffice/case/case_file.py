@@ -115,9 +115,9 @@ def case_file(
         "is_redacted": redact,
         "is_known": not rows.is_unknown or _is_there(provider),
         "ledger": parts.of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
-        "reconciliations": parts.of_looks(rows.looks),
-        "findings": parts.of_findings(rows.findings),
-        "anomalies": parts.of_anomalies(rows.anomalies),
+        "reconciliations": [parts.record(each) for each in rows.looks],
+        "findings": [parts.record(each) for each in rows.findings],
+        "anomalies": [parts.of_anomaly(each) for each in rows.anomalies],
         "provider": provider,
         "comparison": comparison,
     }
