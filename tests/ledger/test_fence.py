@@ -180,7 +180,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
         "reconcile", source="", service="s", parameters={}, interval_micros=0
     ),
     "pausing a run": lambda on: on.journal.set_state(on.run.id, "paused", "by hand"),
-    "beginning an item": lambda on: on.journal.begin_items(on.chunk, ["a"], "sending"),
+    "beginning an item": lambda on: on.journal.begin_item(on.chunk, "a", "sending"),
     "saving an item": lambda on: on.journal.save(on.chunk, [ItemResult("a", "granted", {})]),
     "saving a finding": lambda on: on.journal.save(on.chunk, [], findings=[NewFinding("amount_differs", "b", "No.")]),
 }

@@ -144,7 +144,6 @@ class SqlDialect:
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
         self._calls_and_stop = LookUp(self.kind, sql["calls_and_stop"])
         self._upsert_anomaly, self._restate = sql["upsert_anomaly"], sql["restate"]
-        self._findings_alone = sql["findings_alone"]
         self._upsert_finding, self._upsert_finding_of_call = sql["upsert_finding"], sql["upsert_finding_of_call"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
         self._parts |= accounts.parts
@@ -204,11 +203,10 @@ class SqlDialect:
         self, source: str, findings: Sequence[NewFinding], *, run_id: int | None = None, now_millis: int | None = None
     ) -> Steps[None]:
         """Keep *findings*; one that is open already is counted as seen again."""
-        if self.kind == "postgres":
-            yield Execute(self._findings_alone, ())
         if now_millis is None:
             now_millis = yield from self.now_millis()
-        for each in findings:
+        # In one order, so that no two transactions wait for each other.
+        for each in sorted(findings, key=lambda found: (found.subject, found.kind, found.tx_id)):
             named = (each.kind, source, each.subject, each.tx_id, each.player_id, each.account, each.detail)
             rest = (each.at_stake_cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
             upsert = self._upsert_finding_of_call if each.tx_id else self._upsert_finding

@@ -11,7 +11,7 @@ _ROLE = re.compile(r"[\w .@-]{1,63}")
 #: The tables that prune deletes from.
 _PRUNED = ("postings", "slices")
 #: The tables whose ids come from a sequence, which the ledger sets where it is behind.
-_NUMBERED = ("postings", "anomalies")
+_NUMBERED = ("postings", "anomalies", "findings")
 _FUNCTIONS = ("make_day", "fold_day", "drop_day")
 
 _BEGIN = {

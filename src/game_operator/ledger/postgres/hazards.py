@@ -133,7 +133,7 @@ def is_from(thing: object, *modules: str) -> bool:
 
 
 #: The tables whose column ``id`` has a sequence.
-_TABLES = ("postings", "anomalies")
+_TABLES = ("postings", "anomalies", "findings")
 #: How far above the highest id a sequence is set: others may have taken some that are not committed yet.
 _STEP = 1_000
 _BEHIND = (
