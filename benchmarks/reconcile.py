@@ -104,7 +104,7 @@ def _reconcile(stage: Stage, url: str, lost: int, threads: int, _seconds: float)
         began = time.perf_counter()
         if threads:
             with ThreadPoolExecutor(threads) as pool:
-                report = reconciler.run(executor=pool, workers=threads)
+                report = reconciler.run(executor=pool)
         else:
             report = reconciler.run()
         seconds = time.perf_counter() - began

@@ -36,6 +36,7 @@ with Sandbox() as sandbox, sandbox.client() as client, SqlLedger(database) as le
     print(f"{plan.grants} grants, exposure {plan.exposure_cents}")
     campaign = summer()
     # At the command line, Ctrl-C does the same.
+    # The grant after the twelfth is under way by then, and is finished.
     campaign.run(concurrency=1, progress=lambda counted: campaign.interrupt() if counted.granted == 12 else None)
     print(f"interrupted after {summer().status().granted}")
     report = summer().run(rate_per_second=500)
@@ -45,5 +46,5 @@ with Sandbox() as sandbox, sandbox.client() as client, SqlLedger(database) as le
 # row 21: The player and the instance are those of line 1: a player gets one grant on each.
 # row 22: The ledger knows no player 'plyer-2'.
 # 20 grants, exposure {'EUR': 10000}
-# interrupted after 12
+# interrupted after 13
 # finished: 20 granted, 20 at the service

@@ -17,7 +17,7 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError
-from game_operator.ledger import BetRecord, MemoryLedger, Outcome, Terms
+from game_operator.ledger import BetRecord, Outcome, Terms
 from game_operator.ledger.api import Account
 from game_operator.models.webhooks import FreeBet, WebhookCall, WithdrawCall
 from game_operator.money import amount_from_cents
@@ -26,6 +26,7 @@ from tests.support.calls import ask_balance, claim, deposit, rollback, some_of_e
 from tests.support.ledgers import AnyLedger, Work
 from tests.support.seeds import random_of
 from tests.support.times import is_now
+from tests.support.twin import Twin
 
 __all__ = ["AtOnceContract", "DatabaseContract", "LedgerContract", "World"]
 
@@ -921,8 +922,7 @@ class LedgerContract(_Worlds):
 
 def _same_as_in_memory(world: World, random: Random, steps: int) -> None:
     """Apply *steps* random calls of a small hostile world to this ledger and to one in memory; hold them alike."""
-    twin = MemoryLedger({world.p1: OPENING_CENTS, world.p2: OPENING_CENTS})
-    twin.add_source(world.source)
+    twin = Twin({world.p1: OPENING_CENTS, world.p2: OPENING_CENTS})
     profiles = [
         Profile(),
         Profile(unknown_rollback="success"),
@@ -934,14 +934,14 @@ def _same_as_in_memory(world: World, random: Random, steps: int) -> None:
         call = random_call(random, (world.p1, world.p2, world.p3), bets=max(4, step // 8))
         # Mostly one profile: a service does not change its ways with every call.
         under = random.choice(terms) if random.random() < 0.05 else terms[0]
-        told, expected = world.apply(call, under), twin.apply(call, terms=under)
+        told, expected = world.apply(call, under), twin.apply(call, under)
         assert _said(told) == _said(expected), f"step {step}: {call}"
     assert [world.ledger.balance(player) for player in (world.p1, world.p2)] == [
-        twin.balance(player) for player in (world.p1, world.p2)
+        twin.accounts[player].balance_cents for player in (world.p1, world.p2)
     ]
     mine = {bet.bet_id: _lasting(bet) for bet in world.ledger.bets(source=world.source)}
-    assert mine == {bet.bet_id: _lasting(bet) for bet in twin.bets(source=world.source)}
-    assert set(world.anomalies()) == {anomaly.kind for anomaly in twin.anomalies}
+    assert mine == {bet.bet_id: _lasting(bet) for bet in twin.bets.values()}
+    assert set(world.anomalies()) == twin.anomalies
 
 
 def _said(outcome: Outcome) -> tuple[object, ...]:

@@ -55,7 +55,6 @@ _SECTIONS: Final = {
     "webhooks.error": ("2.1", "7.1"),
     "webhooks.WebhookHandler": ("4.1",),
     "models.GrantRequest": ("2.2",),
-    "models.GrantRefused": ("2.3",),
     "signers.AwsKmsSigner": ("5",),
     "game_operator_testkit.Sandbox": ("4.2", "5"),
     "game_operator_testkit.certify": ("4.1",),

@@ -6,15 +6,17 @@ No function here does arithmetic on ``float``, and none depends on the decimal c
 """
 
 from decimal import Decimal
-from typing import Final, NewType
+from typing import NewType
 
 from game_operator.errors import shown
 
 Cents = NewType("Cents", int)
 """An amount of money in hundredths of the currency unit (spec §2.4)."""
 
-#: What the message of an error says of such an amount.
-FINER_THAN_A_CENT: Final = "finer than a cent"
+
+class FinerThanACentError(ValueError):
+    """An amount is not a whole number of cents."""
+
 
 _CENT_EXPONENT = -2
 _LARGEST_EXPONENT = 64
@@ -32,12 +34,14 @@ def cents_from_amount(amount: Decimal) -> Cents:
 
     Raises:
         TypeError: *amount* is not a Decimal; an int might be meant as cents, and a float is not exact.
-        ValueError: *amount* is not finite, or finer than a cent.
+        ValueError: *amount* is not finite. A ``FinerThanACentError`` if it is finer than a cent.
     """
     numerator, denominator = _ratio(amount)
     cents, remainder = divmod(numerator * 100, denominator)
     if remainder:
-        raise ValueError(f"{amount} is {FINER_THAN_A_CENT}; round it yourself, in the direction you have agreed on")
+        raise FinerThanACentError(
+            f"{amount} is finer than a cent; round it yourself, in the direction you have agreed on"
+        )
     return Cents(cents)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, After, CurrencyOf, Ledger, MayBet, Outcome, Terms
 from game_operator.ledger.engine.observed_commits import note_moved
-from game_operator.ledger.engine.script import at_once, awaited
+from game_operator.ledger.steps import run, run_async
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 
@@ -311,7 +311,7 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
     _awaited = False
 
     def _applied(self, call: WebhookCall) -> Outcome:
-        return at_once(self._block.apply(call))
+        return run(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """
@@ -319,42 +319,26 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
 
         It is kept in one of your transactions.
         """
-        at_once(self._block.keep_anomaly(operation, kind, body))
+        run(self._block.keep_anomaly(operation, kind, body))
 
     def repair(self, repair: "Repair") -> Outcome:
         """
-        Settle a bet without a call of the provider, and return what became of it; for the back office.
-
-        It runs in one of your transactions, with *after*.
-
-        Args:
-            repair: The bet, and how the provider settled it.
+        Settle a bet as ``Wallet.repair`` does, by *repair*, in one of your transactions with *after*.
 
         Raises:
             RepairRefusedError: The bet is not OPEN, or must not be settled.
         """
-        return at_once(self._block.repair(repair))
+        return run(self._block.repair(repair))
 
     def pay(self, payment: "Payment") -> "tuple[Finding, Outcome]":
         """
-        Post what is owed for a finding, once, in one of your transactions, and resolve it; for the back office.
-
-        Where the account gets money, *after* runs in the same transaction, with applied=True and a deposit that
-        stands for the payment: its amount is what is paid, and its tx_id names the finding. Where money is taken back,
-        *after* does **not** run, because no call of the provider stands for that. What is owed is worked out at this
-        moment, from what the account should have got for the bet and what it got so far.
-
-        Args:
-            payment: The finding, and who pays it and why.
-
-        Returns:
-            The finding, resolved, with ``paid_cents``; and the outcome with the new balance.
+        Post what is owed for a finding as ``Wallet.pay`` does, by *payment*, in one of your transactions.
 
         Raises:
             FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
             LedgerError: Your transaction did not commit.
         """
-        return at_once(self._block.pay(payment))[:2]
+        return run(self._block.pay(payment))[:2]
 
 
 class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"], _AsyncHandler):
@@ -371,7 +355,7 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
     _awaited = True
 
     def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
-        return awaited(self._block.apply(call))
+        return run_async(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """
@@ -379,4 +363,4 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
 
         It is kept in one of your transactions.
         """
-        await awaited(self._block.keep_anomaly(operation, kind, body))
+        await run_async(self._block.keep_anomaly(operation, kind, body))

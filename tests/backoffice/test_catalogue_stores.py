@@ -1,7 +1,6 @@
 """Where a catalogue keeps what it has seen: over a restart, in several processes, and when the place is damaged."""
 
 import json
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from decimal import Decimal
@@ -15,14 +14,7 @@ from pydantic import TypeAdapter
 
 from game_operator import ConfigurationError, GameInfo, LedgerError, OperatorClient
 from game_operator.backoffice import Catalogue
-from game_operator.backoffice.catalogue import GameGone
-from game_operator.backoffice.catalogue.snapshots import (
-    CatalogueState,
-    after_fetch,
-    decode_state,
-    encode_state,
-)
-from game_operator.backoffice.catalogue.stores import FileStore
+from game_operator.backoffice.catalogue.state import CatalogueState, decode_state, encode_state
 from game_operator.backoffice.journal.documents import document, keep_document
 from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
@@ -31,6 +23,7 @@ from tests.support.crowds import worker_context
 from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
 
 SERVICE = f"{BASE_URL}|{OPERATOR}"
+NAME = f"catalogue:{SERVICE}"
 
 
 def listed(service: ListedGames) -> list[Any]:
@@ -38,29 +31,32 @@ def listed(service: ListedGames) -> list[Any]:
     return service.games
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """Where the catalogue is kept."""
-    return tmp_path / "games.json"
-
-
 #: Makes a store, another one at the same place each time.
 Stores = Callable[[], Any]
 
 
-@pytest.fixture(params=["file", "sqlite", "postgres"])
-def stores(request: pytest.FixtureRequest, path: Path) -> Iterator[Stores]:
+@pytest.fixture(params=["sqlite", "postgres"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
     """Stores at one place, each as another process would have it."""
-    if request.param == "file":
-        yield lambda: path
-        return
-    url = f"sqlite:///{path}.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    url = f"sqlite:///{tmp_path / 'games.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     with ExitStack() as opened:
         yield lambda: opened.enter_context(SqlLedger(url))
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlLedger]:
+    """A store."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'games.db'}") as ledger:
+        yield ledger
+
+
+def put(store: SqlLedger, content: bytes) -> None:
+    """Store *content* in place of the catalogue."""
+    assert keep_document(store, NAME, content, before=document(store, NAME))
+
+
 def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) -> None:
-    """Games, held list and gone instances are there at once, and what changed meanwhile is reported."""
+    """Games and gone instances are there at once, and what changed meanwhile is reported."""
     catalogue = service.catalogue(stores())
     catalogue.refresh()
     listed(service).pop()
@@ -68,30 +64,12 @@ def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) ->
     whole, service.games = service.games, []
     catalogue.refresh()
     again = service.catalogue(stores())
-    assert (again.games, again.held, again.instances) == (catalogue.games, catalogue.held, catalogue.instances)
+    assert (again.games, again.held, again.instances) == (catalogue.games, None, catalogue.instances)
     assert again.fetched_at_millis == catalogue.fetched_at_millis
     assert again.instance("i9") == catalogue.instance("i9") is not None
     assert service.fetches == 3
     service.games = [*whole, named("new", "n1")]  # type: ignore[misc]  # It is a list.
     assert [change.game_id for change in again.refresh()] == ["new"]
-
-
-def test_only_its_owner_reads_the_file(service: ListedGames, path: Path) -> None:
-    """The file and its lock, also where a file with another mode was there; nothing else is left behind."""
-    service.catalogue(path).refresh()
-    path.chmod(0o644)
-    service.catalogue(path).refresh()
-    assert {each.name for each in path.parent.iterdir()} == {"games.json", "games.json.lock"}
-    assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
-
-
-def test_a_link_stays_a_link(service: ListedGames, path: Path, tmp_path: Path) -> None:
-    """What it leads to is replaced."""
-    (tmp_path / "elsewhere").mkdir()
-    path.symlink_to(tmp_path / "elsewhere" / "real.json")
-    service.catalogue(path).refresh()
-    assert path.is_symlink()
-    assert (tmp_path / "elsewhere" / "real.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -104,75 +82,33 @@ def test_a_link_stays_a_link(service: ListedGames, path: Path, tmp_path: Path) -
         pytest.param(b'{"service": "x", "format": 2}', id="a later format"),
         pytest.param(b'{"service": "x", "more": 1}', id="an unknown member"),
         pytest.param(
-            json.dumps(
-                {"service": SERVICE, "current": {"games": [named("a", "i"), named("b", "i")], "at_millis": 1}}
-            ).encode(),
+            json.dumps({"service": SERVICE, "games": [named("a", "i"), named("b", "i")], "at_millis": 1}).encode(),
             id="an instance twice",
         ),
     ],
 )
-def test_a_damaged_file_is_an_error(service: ListedGames, path: Path, content: bytes) -> None:
+def test_a_damaged_document_is_an_error(service: ListedGames, store: SqlLedger, content: bytes) -> None:
     """It is never taken as empty: what was once seen would be forgotten. A running catalogue goes on as it is."""
-    running = service.catalogue(path)
+    running = service.catalogue(store)
     running.refresh()
-    path.write_bytes(content)
-    for attempt in (lambda: service.catalogue(path), running.refresh):
-        with pytest.raises(ConfigurationError, match=r"holds no catalogue that this version can read.*Restore it"):
+    put(store, content)
+    for attempt in (lambda: service.catalogue(store), running.refresh):
+        with pytest.raises(ConfigurationError, match=r"The catalogue of https.*cannot be read.*Restore it"):
             attempt()
-    assert path.read_bytes() == content
+    assert document(store, NAME) == content
     assert len(running.games) == 10
     assert isinstance(running.error, ConfigurationError)
 
 
-def test_the_file_of_another_service_is_refused(service: ListedGames, path: Path) -> None:
-    """Its instances are not ours; where the service has moved, the error says what to change."""
-    path.write_bytes(encode_state(CatalogueState(service="https://other.example|acme")))
-    with pytest.raises(ConfigurationError, match=r"the games of 'https://other\.example\|acme'.*has only moved"):
-        service.catalogue(path)
-    document = json.loads(path.read_text()) | {"service": SERVICE}
-    path.write_text(json.dumps(document))
-    assert service.catalogue(path).games == ()
-
-
-@pytest.mark.parametrize("trouble", ["a folder", "unreadable"])
-def test_a_file_that_cannot_be_used_says_why(service: ListedGames, path: Path, trouble: str) -> None:
-    """As an error of a setting, with the system's reason."""
-    path.mkdir()
-    place = path if trouble == "a folder" else path / ("x" * 300)
-    with pytest.raises(ConfigurationError, match=r"games\.json.* could not be read: ") as refused:
-        service.catalogue(place)
-    assert refused.value.setting == "store"
-
-
-def test_what_cannot_be_stored_is_not_applied(service: ListedGames, path: Path) -> None:
-    """Accepted is what survives a restart: else an instance could be forgotten whose bets are open."""
-    catalogue = service.catalogue(path)
-    catalogue.refresh()
-    listed(service).append(named("new", "n1"))
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(ConfigurationError):
-        catalogue.refresh()
-    assert "n1" not in catalogue.instances
-    path.rmdir()
-    catalogue.refresh()
-    assert "n1" in catalogue.instances
-
-
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(path: Path) -> None:
-    """The error says why; what was half written is gone."""
-
-    def change(_body: bytes | None) -> tuple[bytes, None]:
-        path.mkdir()  # Nothing can take the place of a folder.
-        return b"{}", None
-
-    with pytest.raises(ConfigurationError, match=r"games\.json' could not be written: .*may write to"):
-        FileStore(path).change(change)
-    assert {each.name for each in path.parent.iterdir()} == {"games.json", "games.json.lock"}
+def test_the_document_of_another_service_is_refused(service: ListedGames, store: SqlLedger) -> None:
+    """Its instances are not ours."""
+    put(store, encode_state(CatalogueState(service="https://other.example|acme")))
+    with pytest.raises(ConfigurationError, match=r"is of 'https://other\.example\|acme', not of"):
+        service.catalogue(store)
 
 
 def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, private_key: RSAPrivateKey) -> None:
-    """Each reports a change once; a person accepts a held list for both; what one has seen, the other accepts."""
+    """Each reports a change once; what a person has allowed counts for both; what one has seen, the other accepts."""
     other = ListedGames(private_key, *listed(service))
     one, two = service.catalogue(stores()), other.catalogue(stores())
     one.refresh()
@@ -184,17 +120,18 @@ def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, priv
     service.games = other.games = []
     one.refresh()
     two.refresh()
-    assert one.held == two.held is not None
-    assert len(two.accept_held()) == 11
+    assert one.held is not None
+    assert two.held is not None
+    assert len(two.refresh(most_gone=Decimal(1))) == 11
     changes = one.refresh()
-    assert {type(change) for change in changes} == {GameGone}
-    assert (one.held, one.games, len(one.instances)) == (None, (), 11)
+    assert {change.kind for change in changes} == {"game_gone"}
+    assert (str(one.held), one.games, len(one.instances)) == ("None", (), 11)
 
 
 def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
     service = ListedGames(pem)
     with ExitStack() as opened:
-        store = opened.enter_context(SqlLedger(place)) if "://" in place else place
+        store = opened.enter_context(SqlLedger(place))
         catalogue = service.catalogue(store, most_gone=Decimal(1))
         start.wait(30)
         for each in range(20):
@@ -203,16 +140,14 @@ def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.torture)])
 @pytest.mark.drawn(1)
 def test_processes_share_a_store_and_lose_nothing(
-    request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str, count: int
+    request: pytest.FixtureRequest, service: ListedGames, tmp_path: Path, private_pem: bytes, kind: str, count: int
 ) -> None:
     """Processes, each with twenty lists: every instance that any has seen is known at the end."""
-    place = str(path) if kind == "file" else f"sqlite:///{path}.db"
-    if kind == "postgres":
-        place = request.getfixturevalue("postgres_url")
+    place = f"sqlite:///{tmp_path / 'games.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     context = worker_context()
     start = context.Barrier(count)
     numbers = range(count)
@@ -223,7 +158,7 @@ def test_processes_share_a_store_and_lose_nothing(
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0] * count
     with ExitStack() as opened:
-        store = opened.enter_context(SqlLedger(place)) if "://" in place else place
+        store = opened.enter_context(SqlLedger(place))
         seen = service.catalogue(store).instances
     assert seen == {"shared", *(f"i{number}-{each}" for number in numbers for each in range(20))}
 
@@ -235,15 +170,6 @@ def test_services_share_a_ledger(service: ListedGames, tmp_path: Path, private_k
         with OperatorClient("https://other.example", OPERATOR, private_key) as client:
             assert Catalogue(client, ledger).instances == frozenset()
         assert len(service.catalogue(ledger).instances) == 10
-
-
-def test_a_damaged_document_is_an_error(service: ListedGames, tmp_path: Path) -> None:
-    """As with a file; the ledger itself goes on."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
-        assert keep_document(ledger, f"catalogue:{SERVICE}", b"{", before=None)
-        with pytest.raises(ConfigurationError, match=r"document 'catalogue:https.* of the ledger holds no catalogue"):
-            service.catalogue(ledger)
-        assert document(ledger, f"catalogue:{SERVICE}") == b"{"
 
 
 def test_a_database_that_is_down_keeps_the_games(service: ListedGames, tmp_path: Path) -> None:
@@ -274,25 +200,12 @@ def test_documents_are_replaced_only_as_they_were_read(
         assert (document(ledger, "it"), document(ledger, "It")) == (b"", None)
 
 
-def test_a_lock_that_stays_is_an_error(service: ListedGames, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that was stopped in the middle does not stop the others for ever."""
-    fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("game_operator.backoffice.catalogue.stores._LOCK_SECONDS", 0.05)
-    catalogue = service.catalogue(path)
-    with path.with_name("games.json.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(ConfigurationError, match="locked by another process"):
-            catalogue.refresh()
-    catalogue.refresh()
-    assert len(catalogue.games) == 10
-
-
 def test_a_number_beyond_all_bounds_is_kept() -> None:
     """JSON has no infinity, but a service may write 1e999 into a field that we do not know."""
     body = wire([game(x=hole(), instances=[game_instance(y=hole())])], "1e999")
     games = decode(TypeAdapter(tuple[GameInfo, ...]), body)
-    state = after_fetch(CatalogueState(service="s"), games, at_millis=1, most_gone=Decimal("0.3"))
-    assert decode_state(encode_state(state), service="s", place="it") == state
+    state = CatalogueState(service="s").after(games, 1)
+    assert decode_state(encode_state(state), service="s") == state
 
 
 @given(
@@ -306,5 +219,5 @@ def test_the_document_keeps_every_digit_and_every_unknown_field(amounts: list[st
     for at, amount in enumerate(amounts[:3]):
         body = body.replace(f'"{hole()}{at}"', amount)
     games = decode(TypeAdapter(tuple[GameInfo, ...]), body.encode())
-    state = after_fetch(CatalogueState(service="s"), games, at_millis=1, most_gone=Decimal("0.3"))
-    assert decode_state(encode_state(state), service="s", place="it") == state
+    state = CatalogueState(service="s").after(games, 1)
+    assert decode_state(encode_state(state), service="s") == state

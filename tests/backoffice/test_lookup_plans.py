@@ -149,8 +149,8 @@ def _fill(url: str) -> None:
     fill_books(url, _BETS, players=_PLAYERS)
     run(
         url,
-        "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, "
-        "last_at_millis, seen, resolved_at_millis) SELECT id, 'k', '', tx_id, '', '', 0, 1, 1, 1, "
+        "INSERT INTO {p}findings (kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, "
+        "last_at_millis, seen, resolved_at_millis) SELECT 'k', '', tx_id, '', '', 0, 1, 1, 1, "
         "CASE WHEN id % 100 > 0 THEN 1 END FROM {p}postings WHERE operation = 'withdraw'",
     )
     run(

@@ -353,23 +353,6 @@ def test_a_cancelled_grant_says_that_it_may_have_been_made(perform: Perform) -> 
     assert "'welcome-7'" in told[0]
 
 
-def test_a_time_limit_in_a_watcher_passes_through(private_key: RSAPrivateKey) -> None:
-    """A bug in on_exchange is logged; what a signal handler raises meanwhile is none (docs/decisions/0028)."""
-    reached = threading.Event()
-
-    def watch(exchange: object) -> None:
-        reached.set()
-        threading.Event().wait(10)
-
-    with (
-        HostileServer(knows_every_bet) as server,
-        OperatorClient(server.base_url, "acme", private_key, trust_env=False, on_exchange=watch) as client,
-        pytest.raises(SoftTimeLimitError),
-        _soon_interrupted(reached),
-    ):
-        client.fetch_bet("bet-1")
-
-
 @pytest.mark.parametrize("proxied", [False, True], ids=["direct", "behind a proxy"])
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
 def test_a_grant_that_is_cancelled_before_it_left_was_not_made(perform: Perform, proxied: bool) -> None:

@@ -147,7 +147,7 @@ def test_an_authority_nobody_named_is_not_trusted(
         ) as raised:
             perform(scenario, server.base_url, ssl_context=stranger.client(), retries=0)
         assert server.requests == []
-    assert "DNS, firewall, proxy and TLS" in raised.value.remedy
+    assert "SSL_CERT_FILE" in raised.value.remedy
 
 
 @_CALLS

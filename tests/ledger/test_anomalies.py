@@ -105,7 +105,7 @@ def test_the_receivers_hook_in_memory() -> None:
     """A MemoryLedger keeps them as well."""
     ledger = MemoryLedger()
     Wallet(ledger).keep_anomaly("deposit", "unreadable", b"{")
-    assert [(each.kind, each.body) for each in ledger.anomalies] == [("unreadable", b"{")]
+    assert [(each.kind, each.body) for each in ledger.anomalies()] == [("unreadable", b"{")]
 
 
 def test_a_retry_that_is_answered_success(database_url: str) -> None:

@@ -43,7 +43,7 @@ def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> Outcome:
 
 Way = Callable[[SqlLedger, str, WebhookCall], Outcome]
 WAYS: dict[str, Way] = {
-    # The lone form of the express statement, and its set-based form; on SQLite the plain calls.
+    # The lone form of the express statement, and its set-based form.
     "alone": lambda ledger, _, call: ledger.apply(call),
     "in a batch": lambda ledger, _, call: together(ledger, deposit("none"), call)[1],
     "the long way": lambda ledger, _, call: ledger.apply(call, terms=NO_TERMS),

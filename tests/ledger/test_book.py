@@ -3,7 +3,7 @@
 import logging
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord, account_of_parts
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Loaded, apply_items, drive
 from game_operator.ledger.rules.book import (
     Anomaly,
@@ -419,6 +420,7 @@ class _Rows:
     """A database that keeps its rows in a book, and counts how often it was read."""
 
     sources = _AnySource()
+    key_parts = step_cents = 1
 
     def __init__(self, book: Book) -> None:
         self.book = book
@@ -449,7 +451,7 @@ class _Rows:
 
 def run(rows: _Rows, *items: Item, perform: Any = None) -> list[Any]:
     """Apply *items* as one batch."""
-    return drive(apply_items(items, rows), perform or (lambda step: step))
+    return drive(apply_items(items, cast("SqlDialect", rows)), perform or (lambda step: step))
 
 
 def test_rows_that_only_a_bet_can_name_are_loaded_too() -> None:

@@ -1,11 +1,10 @@
 """docs/reference/ledger.md tells of whatever a ledger can bring up."""
 
 import re
-from inspect import getsource, signature
+from inspect import getsource
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.books import verify
 from game_operator.ledger.engine.tables import toml_texts
 from game_operator.ledger.rules import decide
@@ -51,10 +50,3 @@ def test_there_are_kinds() -> None:
     """The patterns above find something to look for."""
     assert len(FINDINGS) > 20
     assert len(ANOMALIES) > 20
-
-
-@pytest.mark.parametrize("name", ["bets", "anomalies"])
-def test_help_says_how_the_async_ledger_lists_records(name: str) -> None:
-    """`help()` and IDEs show ``async for`` by the type that is returned."""
-    assert str(signature(getattr(AsyncSqlLedger, name)).return_annotation) == "AsyncIterator"
-    assert getattr(AsyncSqlLedger, name).__doc__ == getattr(SqlLedger, name).__doc__

@@ -35,6 +35,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.ledgers import store_of
 from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 from tests.support.repairs import lost, nothing, pay, repair
@@ -136,7 +137,7 @@ def stage(database_url: str) -> Iterator[Stage]:
 
 
 WRITING: dict[str, Callable[[Stage], object]] = {
-    # The lone form of the express statement, and its set-based form; on SQLite the plain calls.
+    # The lone form of the express statement, and its set-based form.
     "a withdraw": lambda on: on.ledger.apply(withdraw("b2")),
     "withdraws together": lambda on: on.together(withdraw("b2"), withdraw("b3", "p2")),
     "a deposit": lambda on: on.ledger.apply(deposit("b1")),
@@ -179,7 +180,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
         "reconcile", source="", service="s", parameters={}, interval_micros=0
     ),
     "pausing a run": lambda on: on.journal.set_state(on.run.id, "paused", "by hand"),
-    "beginning an item": lambda on: on.journal.begin_items(on.chunk, ["a"], "sending"),
+    "beginning an item": lambda on: on.journal.begin_item(on.chunk, "a", "sending"),
     "saving an item": lambda on: on.journal.save(on.chunk, [ItemResult("a", "granted", {})]),
     "saving a finding": lambda on: on.journal.save(on.chunk, [], findings=[NewFinding("amount_differs", "b", "No.")]),
 }
@@ -428,6 +429,6 @@ def test_a_child_that_is_forked_after_a_migration(sqlite_url: str, is_fenced: bo
 
 def _disconnect(ledger: SqlLedger) -> None:
     if is_sqlite(ledger._url):
-        ledger._store._discard()
+        store_of(ledger)._discard()
     else:
-        ledger._store._connection.close()
+        store_of(ledger)._connection.close()

@@ -9,26 +9,40 @@ import pytest
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.api import Outcome
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Script
 from game_operator.ledger.postgres.hazards import Identities
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import write_with
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models.webhooks import RollbackCall
+from game_operator.wallet import Wallet
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 
 pytestmark = pytest.mark.outside
 
-TABLES = ["postings", "anomalies"]
+TABLES = ["postings", "anomalies", "findings"]
 
 
 @pytest.fixture
 def url(postgres_url: str) -> str:
-    """A ledger with forty postings and forty anomalies."""
+    """A ledger with forty postings, forty anomalies and forty findings."""
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal(1000))
         for number in range(39):
             ledger.apply(withdraw(f"old-{number}", amount_cents=1))
         for number in range(40):
             ledger.keep_anomaly("deposit", "unreadable", b"%d" % number)
+            _find(ledger, f"old-{number}")
     return postgres_url
+
+
+def _find(ledger: SqlLedger, bet_id: str) -> None:
+    found = NewFinding("missing_there", bet_id, "It is missing.")
+    write_with(ledger, lambda dialect: dialect.store_findings("", [found]))
 
 
 def _set_back(url: str, value: int = 1) -> None:
@@ -41,10 +55,11 @@ def _ids(url: str, table: str) -> list[int]:
 
 
 def _use(ledger: SqlLedger) -> None:
-    """Store a posting by the express lane, one the long way, and an anomaly."""
+    """Store a posting by the express lane, one the long way, an anomaly and a finding."""
     assert ledger.apply(withdraw("new")).applied
     assert ledger.apply(deposit("new", amount_cents=5, round_id="r1")).applied
     ledger.keep_anomaly("deposit", "unreadable", b"new")
+    _find(ledger, "new")
 
 
 def test_a_sequence_set_back_before_we_connect(url: str) -> None:
@@ -53,7 +68,7 @@ def test_a_sequence_set_back_before_we_connect(url: str) -> None:
     with SqlLedger(url) as ledger:
         _use(ledger)
     assert _ids(url, "postings")[40:] == [1041, 1042]
-    assert _ids(url, "anomalies")[40:] == [1041]
+    assert _ids(url, "anomalies")[40:] == _ids(url, "findings")[40:] == [1041]
     assert problems(read_books(url)) == []
 
 
@@ -66,9 +81,11 @@ def test_a_sequence_set_back_while_we_are_connected(url: str) -> None:
         _use(ledger)
         _set_back(url)
         ledger.keep_anomaly("deposit", "unreadable", b"newer")
+        _find(ledger, "newer")
         assert ledger.apply(withdraw("newer")).applied
     assert min(_ids(url, "postings")[40:]) > 1000
-    assert min(_ids(url, "anomalies")[40:]) > 1000
+    assert min(_ids(url, "anomalies")[40:] + _ids(url, "findings")[40:]) > 1000
+    assert len(_ids(url, "findings")) == 42
     assert problems(read_books(url)) == []
 
 
@@ -132,6 +149,37 @@ def test_joined_calls(url: str, kind: CallerKind) -> None:
     assert problems(read_books(url)) == []
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
+@pytest.mark.drawn(2)
+def test_a_finding_in_a_joined_transaction(url: str, kind: CallerKind) -> None:
+    """A late call leaves one: its taken id sets the sequence, and what the caller did before stays."""
+    with SqlLedger(url) as ledger:
+        ledger.apply(withdraw("late", amount_cents=1))
+        repaired = withdraw("late", amount_cents=1)
+        Wallet(ledger).repair(
+            Repair(
+                RollbackCall(player_id="p1", bet_id="late", action="BET", tx_id=repaired.tx_id, amount_cents=1),
+                "refund",
+                _nothing_beside,
+            )
+        )
+    with kind.open(url) as joining:
+        joining.begin()
+        assert joining.apply(withdraw("new", amount_cents=1)).applied
+        execute(url, "SELECT setval('game_operator_findings_id_seq', 1, false)")
+        assert joining.apply(deposit("late", amount_cents=5)).refused
+        assert joining.scalar("SELECT 1") == 1
+        joining.commit()
+    assert _ids(url, "findings")[40:] == [1041]
+    with SqlLedger(url) as ledger:
+        assert ledger.verify().sound
+        assert ledger.bet("new") is not None
+
+
+def _nothing_beside(_outcome: Outcome, _dialect: SqlDialect) -> Script[None]:
+    yield from ()
+
+
 @pytest.fixture
 def limited(url: str) -> Iterator[str]:
     """The same ledger for a role that may use the tables, and not look at their sequences."""
@@ -152,7 +200,7 @@ def test_without_the_right_to_look(url: str, limited: str, caplog: pytest.LogCap
         for _ in range(2):
             with pytest.raises(LedgerError, match=r"SELECT setval\('public.game_operator_anomalies_id_seq', 1040\)"):
                 ledger.keep_anomaly("deposit", "unreadable", b"new")
-    assert [record.levelname for record in caplog.records].count("ERROR") == len(TABLES)
+    assert [record.levelname for record in caplog.records].count("ERROR") == 2, "no finding was kept"
 
 
 def test_without_the_right_to_set(url: str, limited: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, TableAccounts, Terms, joined_block
+from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, TableAccounts, Terms, joined_block
 from game_operator.ledger.engine.address import path_of
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
@@ -249,7 +249,7 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
             if len(naps) == 2:
                 connection.commit()
 
-        monkeypatch.setattr(SqlLedger, "_sleep", staticmethod(nap))
+        monkeypatch.setattr(SqlLedger, "_nap", lambda _, seconds: partial(nap, seconds))
         assert JoinedWallet(ledger, late).withdraw(withdraw()).balance_cents == 500
     assert len(naps) == 2
 
@@ -377,8 +377,8 @@ def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> 
     """The wrong ledger, callable or choice is refused at once, with what to pass instead."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     awaited, engine = AsyncSqlLedger(url), create_engine(url)
-    anything: Any = MemoryLedger()
-    with pytest.raises(TypeError, match="must be an open SqlLedger, not MemoryLedger"):
+    anything: Any = {}
+    with pytest.raises(TypeError, match="must be an open SqlLedger, not dict"):
         JoinedWallet(anything, engine.begin)
     anything = awaited
     with pytest.raises(TypeError, match="give it to AsyncJoinedWallet"):

@@ -20,6 +20,7 @@ from game_operator.ledger.rules.book import Book
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.ledgers import postings_of
 from tests.support.wallet_model import WalletModel, is_final
 
 pytestmark = pytest.mark.slow
@@ -225,7 +226,7 @@ def test_c09_each_history_by_itself(length: int) -> None:
             call = HONEST[name]
             assert ledger.apply(call).code == model.answer(call), names
         assert ledger.balance("p1") == model.money["p1"]
-        moved = [each.operation for each in ledger.postings if each.operation != "open"]
+        moved = [each.operation for each in postings_of(ledger) if each.operation != "open"]
         assert moved in ([], ["withdraw"], ["withdraw", "deposit"], ["withdraw", "rollback"])
 
 

@@ -19,6 +19,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.postgres.socket_reader import SocketReader
 from game_operator.webhooks import WithdrawCall
+from tests.support.ledgers import store_of
 from tests.support.leftovers import assert_idle, nothing_grows
 
 pytestmark = pytest.mark.outside
@@ -31,7 +32,7 @@ def _withdraw(number: int) -> WithdrawCall:
 
 
 def _reader(ledger: AsyncSqlLedger) -> SocketReader:
-    reader: SocketReader = ledger._store._reader
+    reader: SocketReader = store_of(ledger)._reader
     return reader
 
 
@@ -166,7 +167,7 @@ def test_cancelled_in_the_middle(url: str, new_loop: Callable[[], asyncio.Abstra
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert ledger._store._connection is None
+            assert store_of(ledger)._connection is None
             # With the lock still held.
             async with asyncio.timeout(20):
                 while await _waiting(url):

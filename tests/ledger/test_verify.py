@@ -428,7 +428,7 @@ def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[
     if not full and "carried_unasked" in expected:
         expected = set()  # What is carried is compared with all calls, so only where all are read.
     with damaged(templates[kind], statements) as perform:
-        report = at_once(read_books(lambda script: drive(script(), perform), DEFAULT_PREFIX, full=full))
+        report = at_once(read_books(lambda script: lambda: drive(script(), perform), DEFAULT_PREFIX, full=full))
     assert (report.checkpoint_millis is None) == full
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
@@ -662,7 +662,7 @@ def test_damage_of_repairs_and_payments_is_found(
 ) -> None:
     """Repairs and payments are checked as calls are, against the bet and the finding that they belong to."""
     with damaged(repaired[kind], statements) as perform:
-        report = at_once(read_books(lambda script: drive(script(), perform), DEFAULT_PREFIX, full=True))
+        report = at_once(read_books(lambda script: lambda: drive(script(), perform), DEFAULT_PREFIX, full=True))
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from game_operator.codes import GrantErrorCode
-from game_operator.models import GrantAccepted, GrantRefused, GrantRequest
+from game_operator.models import GrantAccepted, GrantRequest
 from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
@@ -15,7 +15,6 @@ from tests.support.wire import JsonObject, assert_is_a_value, grant_request, gra
 # Any: the adapters of several models in one table.
 REQUEST: TypeAdapter[Any] = TypeAdapter(GrantRequest)
 ACCEPTED: TypeAdapter[Any] = TypeAdapter(GrantAccepted)
-REFUSED: TypeAdapter[Any] = TypeAdapter(GrantRefused)
 
 WORD_JOINER = "\u2060"
 
@@ -139,15 +138,6 @@ def test_accepted() -> None:
     assert (found.free_bet_id, found.message) == ("free-bet-1", "Free bets granted")
 
 
-def test_refused() -> None:
-    """A failure says false, with a message and a code (spec §2.3)."""
-    found = decode(REFUSED, b'{"success":false,"message":"m","error_code":"INVALID_COUNT"}')
-    assert list(GrantRefused.model_fields) == ["success", "message", "error_code"]
-    assert (found.success, found.message, found.error_code) == (False, "m", "INVALID_COUNT")
-    with pytest.raises(WireFormatError, match=r"^success: "):
-        decode(REFUSED, b'{"success":true,"message":"m","error_code":"INVALID_COUNT"}')
-
-
 @pytest.mark.parametrize("success", [False, None, 1, 1.0, "true", 0, [], "absent"])
 def test_a_success_says_true(success: object) -> None:
     """Anything but the boolean true is no success: 1 and "true" might mean something else (spec §2.3)."""
@@ -180,7 +170,6 @@ def test_unknown_fields_are_kept() -> None:
         (ACCEPTED, granted()),
         (ACCEPTED, granted(more={"a": [1]})),
         (REQUEST, grant_request()),
-        (REFUSED, {"success": False, "message": "m", "error_code": "NEW"}),
     ],
 )
 def test_grants_are_values(adapter: TypeAdapter[Any], document: JsonObject) -> None:

@@ -22,6 +22,7 @@ from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.crowds import in_threads, open_accounts
+from tests.support.ledgers import store_of
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.traffic import Log, Traffic, deliver, deliver_async, openings, shares
@@ -356,7 +357,7 @@ def test_plain_bets_take_one_message(
     with SqlLedger(postgres_url) as direct:
         direct.add_source("")
     with SqlLedger(narrow.url(postgres_url)) as ledger:
-        assert ledger._store._session.pooled
+        assert store_of(ledger)._session.pooled
         monkeypatch.setattr(ledger._store, "_attempt", None)
         assert ledger.apply(withdraw("bet-0" + text, text, 100)).balance_cents == 900
         assert ledger.apply(deposit("bet-0" + text, text, 50)).balance_cents == 950

@@ -1,7 +1,6 @@
 """Keys of every sort, each made once."""
 
 import datetime
-from base64 import encodebytes
 from dataclasses import dataclass
 
 import pytest
@@ -72,7 +71,6 @@ def documents(private_key: RSAPrivateKey, private_pem: bytes, public_pem: bytes,
         "2047 bits": _pem(keys.bits_2047, PrivateFormat.PKCS8),
         "elliptic": _pem(keys.elliptic, PrivateFormat.PKCS8),
         "edwards": _pem(keys.edwards, PrivateFormat.PKCS8),
-        "pss": pss_only(private_key),
         "openssh": _pem(private_key, PrivateFormat.OpenSSH),
         "empty": b"",
         "blank": b" \n\n",
@@ -86,18 +84,6 @@ def documents(private_key: RSAPrivateKey, private_pem: bytes, public_pem: bytes,
         "parameters": b"-----BEGIN DH PARAMETERS-----\nMAYCAQUCAQI=\n-----END DH PARAMETERS-----\n",
         "base64 without its frame": b"".join(private_pem.splitlines()[1:-1]),
     }
-
-
-def pss_only(key: RSAPrivateKey) -> bytes:
-    """Return *key* as `openssl genpkey -algorithm rsa-pss` writes one: RSASSA-PSS as its algorithm, no parameters."""
-    pkcs1 = key.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption())
-    version, algorithm = bytes.fromhex("020100"), bytes.fromhex("300b06092a864886f70d01010a")
-    text = encodebytes(_der(0x30, version + algorithm + _der(0x04, pkcs1)))
-    return b"-----BEGIN PRIVATE KEY-----\n" + text + b"-----END PRIVATE KEY-----\n"
-
-
-def _der(tag: int, content: bytes) -> bytes:
-    return bytes([tag, 0x82]) + len(content).to_bytes(2, "big") + content
 
 
 def _pem(

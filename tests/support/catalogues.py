@@ -3,7 +3,6 @@
 import itertools
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -88,7 +87,7 @@ class ListedGames:
         http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
         self.client = OperatorClient(BASE_URL, OPERATOR, private_key, http_client=http_client, retries=0)
 
-    def catalogue(self, store: "str | Path | SqlLedger | None" = None, **options: Any) -> Catalogue:
+    def catalogue(self, store: "SqlLedger | None" = None, **options: Any) -> Catalogue:
         """Return a catalogue that asks here, by this service's clock."""
         return Catalogue(self.client, store, **{"clock": self.clock} | options)
 

@@ -18,6 +18,8 @@ from anyio.from_thread import start_blocking_portal
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, BetRecord, MemoryLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
+from game_operator.ledger.rules.book import Posting
+from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import WebhookCall
 
 __all__ = ["KINDS", "AnyLedger", "AsyncInDatabase", "InDatabase", "InMemory", "Work"]
@@ -124,12 +126,12 @@ class InMemory(_Unawaited):
         self.ledger = MemoryLedger()
 
     def moved_cents(self, account: str) -> int:
-        into = sum(each.amount_cents for each in self.ledger.postings if each.to_account == account)
-        return into - sum(each.amount_cents for each in self.ledger.postings if each.from_account == account)
+        postings = postings_of(self.ledger)
+        into = sum(each.amount_cents for each in postings if each.to_account == account)
+        return into - sum(each.amount_cents for each in postings if each.from_account == account)
 
     def anomalies(self, source: str) -> list[str]:
-        # They are few, and of one source only where a test looks at them.
-        return [kept.kind for (of, *_), kept in self.ledger._tables.anomalies.items() if of == source]
+        return [kept.kind for kept in self.ledger.anomalies(source=source)]
 
     def reopen(self) -> None: ...
 
@@ -285,3 +287,19 @@ class AsyncInDatabase(_InTables):
             self.run(self.ledger.close())
         finally:
             self._opened.__exit__(None, None, None)
+
+
+def postings_of(ledger: MemoryLedger) -> list[Posting]:
+    """Return all movements, oldest first."""
+    rows = ledger._read(lambda: _rows(f"SELECT {', '.join(Posting._fields)} FROM game_operator_postings ORDER BY id"))
+    return [Posting(*row) for row in rows]
+
+
+def _rows(sql: str) -> Steps[Rows]:
+    rows: Rows = yield Execute(sql, ())
+    return rows
+
+
+def store_of(ledger: SqlLedger | AsyncSqlLedger) -> Any:  # Any: tests look into one or the other kind.
+    """Return the connection of *ledger*."""
+    return ledger._store

@@ -28,7 +28,7 @@ _REPAIR: dict[str, Any] = {
 
 
 if __name__ == "__main__":
-    reconciler = Reconciler.from_factory(make, **SETTINGS)
+    reconciler = Reconciler(*make(), **SETTINGS)
     sys.stdout.write("begun\n")
     sys.stdout.flush()
     reconciler.run(**_REPAIR)

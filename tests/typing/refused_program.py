@@ -28,7 +28,7 @@ from game_operator import (
     SessionTokenBuilder,
 )
 from game_operator.backoffice import Catalogue, Reconciler
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 
 Transaction = Callable[[], AbstractContextManager[object]]
@@ -73,11 +73,9 @@ def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInf
     OperatorClient("https://api.example.com", "acme", Path("k"), 10.0)  # type: ignore[arg-type, call-arg]
     OperatorClient("https://api.example.com", "acme", Path("k"), retries="3")  # type: ignore[arg-type]
     client.fetch_bet(5)  # type: ignore[arg-type]
-    client.fetch_round_bets("i", "r")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i")  # type: ignore[call-overload]
-    client.fetch_round_bets(instance_id="i", round_id=None, round_no=None)  # type: ignore[call-overload]
-    client.fetch_round_bets(round_id="r")  # type: ignore[call-overload]
+    client.fetch_round_bets("i", "r")  # type: ignore[call-arg]
+    client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[arg-type]
+    client.fetch_round_bets(round_id="r")  # type: ignore[call-arg]
     client.grant_free_bet(player_id="p", instance_id="i", count=5)  # type: ignore[call-arg]
     client.with_options(retry=0)  # type: ignore[call-arg]
     limit: float = game.instances[0].bet_config.max_wager  # type: ignore[assignment]
@@ -99,7 +97,7 @@ def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
 async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorClient) -> None:
     """Neither is mistaken for the other."""
     await client.fetch_games()  # type: ignore[misc]
-    await other.fetch_round_bets(instance_id="i")  # type: ignore[call-overload]
+    await other.fetch_round_bets(round_id="r")  # type: ignore[call-arg]
     other.fetch_bet("bet-1").status  # type: ignore[attr-defined]
     async with client:  # type: ignore[attr-defined]
         pass
@@ -108,9 +106,8 @@ async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorCli
 
 
 def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLedger, opens: Transaction) -> None:
-    """A ledger in memory has no transaction to join, and one that is awaited needs a wallet that awaits."""
+    """One that is awaited needs a wallet that awaits."""
     JoinedWallet(other, opens)  # type: ignore[arg-type]
-    JoinedWallet(MemoryLedger(), opens)  # type: ignore[arg-type]
     JoinedWallet(ledger, opens, confirm="once")  # type: ignore[arg-type]
     AsyncJoinedWallet(other, opens)  # type: ignore[arg-type]
 

@@ -14,7 +14,6 @@ import fastapi
 import httpx
 import litestar
 import pytest
-import trio
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -504,13 +503,6 @@ async def test_other_kinds_of_connections(receiver: WebhookReceiver) -> None:
     assert closed == [{"type": "websocket.close", "code": 1000}]
     with pytest.raises(ValueError, match="not telepathy"):
         await _run(app, {"type": "telepathy"})
-
-
-def test_trio_is_told_in_words(receiver: WebhookReceiver) -> None:
-    """When the server starts, and not with the first call."""
-    app = asgi_app(receiver, AsyncHandler())
-    (message,) = trio.run(_run, app, {"type": "lifespan"}, {"type": "lifespan.startup"})
-    assert (message["type"], "under asyncio" in message["message"]) == ("lifespan.startup.failed", True)
 
 
 def _scope(**change: Any) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def test_a_body_that_was_not_read_is_not_refused_for_good(
             assert f"{setting} is {_LIMIT}" in caplog.text
     assert send(house, "GET", "/deposit", headers)[0] == 405
     assert send(house, "POST", "/elsewhere", headers)[0] == 404
-    assert not house.ledger.anomalies
+    assert not list(house.ledger.anomalies())
     assert read_reply(_handled(_DEPOSIT)(house, "POST", "/deposit", headers)[1]).code is None
 
 
@@ -220,7 +220,7 @@ def test_an_empty_body_is_final_only_if_it_is_covered(
             assert code == ("INVALID_REQUEST" if covers else "SYSTEM_ERROR")
             assert covers or all(word in house.handled[-1].reason for word in _NETWORK_OR_MIDDLEWARE)
     # As of any body that an accepted caller sent and nobody can read.
-    assert {(each.operation, each.kind) for each in house.ledger.anomalies} == {
+    assert {(each.operation, each.kind) for each in house.ledger.anomalies()} == {
         ("deposit", "unreadable"),
         ("deposit-batch", "unreadable"),
     }

@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from game_operator.backoffice.campaigns import CampaignPlan as CampaignPlan
     from game_operator.backoffice.campaigns import CampaignReport as CampaignReport
     from game_operator.backoffice.campaigns import CampaignStatus as CampaignStatus
-    from game_operator.backoffice.case import CaseCheck as CaseCheck
     from game_operator.backoffice.case import CaseFile as CaseFile
     from game_operator.backoffice.case import case_file as case_file
-    from game_operator.backoffice.case import check_case_file as check_case_file
     from game_operator.backoffice.catalogue import Catalogue as Catalogue
     from game_operator.backoffice.catalogue import CatalogueChange as CatalogueChange
     from game_operator.backoffice.reconcile.judge import Verdict as Verdict
@@ -33,7 +31,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".campaigns": "Campaign CampaignPlan CampaignReport CampaignStatus",
-            ".case": "CaseCheck CaseFile case_file check_case_file",
+            ".case": "CaseFile case_file",
             ".catalogue": "Catalogue CatalogueChange",
             ".reconcile.judge": "Verdict",
             ".reconcile.reconciler": "Reconciler",

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.client.proxies import proxy_of_environment, unreadable_exceptions
+from game_operator.client.proxies import proxy_of_environment
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -82,11 +82,6 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _operator_id(environ, patient)
     yield from _private_key(environ, patient)
     yield _key_pair(patient, registered)
-    if unreadable := unreadable_exceptions():
-        found = f"NO_PROXY has entries that cannot be read and are skipped: {', '.join(map(shown, unreadable))}"
-        yield Check(
-            "proxy exceptions", "advice", found, "Write names, addresses or networks, each perhaps with a port."
-        )
     yield _reachability(patient, deadline)
     yield _clock(patient)
     yield _signed_call(patient, deadline)
@@ -196,7 +191,7 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
             "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address. For "
             "a private CA set SSL_CERT_FILE to its certificates."
         )
-        return Check(name, "unreachable", found, todo)
+        return Check(name, "unreachable", found, answer.remedy or todo)
     patient.answer, patient.answered_at = answer, asked_at + seconds / 2
     found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"
     if answer.status in (400, 401):

@@ -1,7 +1,7 @@
 """The async client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
 import time
-from typing import Self, TypeVar, overload
+from typing import Self, TypeVar
 
 import anyio
 
@@ -35,16 +35,6 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     async def fetch_bet(self, bet_id: str) -> "models.AnyBet":
         """Return the bet in its state; see ``OperatorClient.fetch_bet`` (spec §2.4, §4.2)."""
         return await self.perform(operations.fetch_bet(self._settings.operator_id, bet_id))
-
-    @overload
-    async def fetch_round_bets(
-        self, *, instance_id: str, round_id: str, round_no: int | None = None
-    ) -> "models.AnyRound": ...
-
-    @overload
-    async def fetch_round_bets(
-        self, *, instance_id: str, round_id: str | None = None, round_no: int
-    ) -> "models.AnyRound": ...
 
     async def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None

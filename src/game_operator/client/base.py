@@ -4,7 +4,6 @@ import inspect
 import logging
 import os
 import random
-import signal
 import ssl
 import time
 from abc import ABC
@@ -69,7 +68,7 @@ class Exchange:
         url: The whole address.
         status: The HTTP status, or None when no response arrived.
         attempt: 1 for the first attempt of a call.
-        elapsed: Seconds from sending to the last byte of the body, or to the failure; ``elapsed_seconds`` is the same.
+        elapsed: Seconds from sending to the last byte of the body, or to the failure.
         request_body: The exact bytes sent; ``b""`` for a GET.
         response_body: The bytes received, a signature echoed by the service cut out.
         operation: The endpoint: ``fetch-games``, ``fetch-bet``, ``fetch-round-bets`` or ``free-bet/grant``.
@@ -85,11 +84,6 @@ class Exchange:
     response_body: bytes
     operation: str = ""
     correlation_id: str = ""
-
-    @property
-    def elapsed_seconds(self) -> float:
-        """The same as ``elapsed``, under the name that all other records have."""
-        return self.elapsed
 
 
 OnExchange: TypeAlias = Callable[[Exchange], object]
@@ -253,9 +247,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         )
         try:
             self._on_exchange(attempt)
-        except Exception as error:  # It is the user's own code, which may raise anything.
-            if _came_out_of_a_signal(error):
-                raise
+        except Exception:  # It is the user's own code, which may raise anything.
             extra = {
                 "event": "client.on_exchange_raised",
                 "operation": step.operation_name,
@@ -276,13 +268,3 @@ def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
     if type(retries) is not int:
         raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
     return RetryPolicy(max_retries=retries)
-
-
-def _came_out_of_a_signal(error: Exception) -> bool:
-    """Return whether a signal handler raised *error*, as Celery's does for its soft time limit."""
-    handlers = map(signal.getsignal, signal.valid_signals())
-    codes = {code for handler in handlers if (code := getattr(handler, "__code__", None)) is not None}
-    passed = error.__traceback__
-    while passed is not None and passed.tb_frame.f_code not in codes:
-        passed = passed.tb_next
-    return passed is not None

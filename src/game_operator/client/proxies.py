@@ -1,16 +1,13 @@
 """
 The proxy of a client: that of its argument, or that which HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names for an address.
 
-NO_PROXY is read as curl, Go and Docker write it; no standard defines it. An entry that cannot be read exempts nothing
-and stops no call. `game-operator doctor` names it.
+NO_PROXY is read as Python's standard library reads it.
 """
 
-import re
 from contextlib import suppress
 from importlib.util import find_spec
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -18,10 +15,6 @@ from game_operator.errors import ConfigurationError, without_frames
 from game_operator.protocol.http import is_loopback
 
 _PORTS = {"http": 80, "https": 443}
-_SEPARATORS = re.compile(r"[,\s]+")
-_WITH_PORT = re.compile(r"(\[.*\]|[^:]*):([0-9]{1,5})")
-#: Not "10" or "192.168": those begin an address, and would exempt nothing if they were read as names.
-_NAME = re.compile(r"(?:[a-z0-9_-]+\.)*(?![0-9]+\Z)[a-z0-9_-]+")
 
 
 def proxy_of_environment(base_url: str) -> httpx.Proxy | None:
@@ -76,58 +69,8 @@ def proxy_for(base_url: str) -> str | None:
     """Return the address of the proxy that the environment names for *base_url*; None without one, or if exempt."""
     found, url = getproxies(), httpx.URL(base_url)
     proxy = found.get(url.scheme) or found.get("all")
-    if not proxy or any(_exempts(entry, url) for entry in _entries()):
+    host = url.raw_host.decode("ascii")
+    place = f"[{host}]" if ":" in host else host
+    if not proxy or proxy_bypass(f"{place}:{url.port or _PORTS[url.scheme]}"):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def unreadable_exceptions() -> list[str]:
-    """Return the entries of NO_PROXY that cannot be read and are skipped, without what may be a password."""
-    return [re.sub(r".*@", "***@", entry) for entry in _entries() if entry != "*" and _read(entry)[0] is None]
-
-
-def _entries() -> list[str]:
-    """Return the entries of NO_PROXY without the quotes that an env file leaves around each, or around them all."""
-    entries = (entry.strip("\"'") for entry in _SEPARATORS.split(getproxies().get("no", "")))
-    return [entry for entry in entries if entry]
-
-
-def _exempts(entry: str, url: httpx.URL) -> bool:
-    if entry == "*":
-        return True
-    what, port = _read(entry)
-    host = _host(url)
-    if port not in (None, url.port or _PORTS[url.scheme]):
-        return False
-    if isinstance(what, str):
-        return f".{host}".endswith(f".{what}")
-    address = _network(host)
-    return what is not None and address is not None and address.network_address in what
-
-
-def _read(entry: str) -> tuple[str | IPv4Network | IPv6Network | None, int | None]:
-    """Return the name or network that *entry* exempts, or None, and on which port; None for all ports."""
-    host, port = entry.rpartition("://")[2], None
-    if match := _WITH_PORT.fullmatch(host):
-        host, port = match[1], int(match[2])
-    return (_network(host) or _name(host)) if (port or 0) < 65_536 else None, port
-
-
-def _network(text: str) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(re.sub(r"\[(.*)\]", r"\1", text), strict=False)
-    except ValueError:
-        return None
-
-
-def _name(text: str) -> str | None:
-    """Return the name that *text*, `.text` or `*.text` exempts, as a URL carries it; None if it is not a name."""
-    try:
-        name = _host(httpx.URL(scheme="http", host=text.removeprefix("*.").removeprefix(".")))
-    except (httpx.InvalidURL, UnicodeError):
-        return None
-    return name if _NAME.fullmatch(name) else None
-
-
-def _host(url: httpx.URL) -> str:
-    return url.raw_host.decode("ascii").removesuffix(".")

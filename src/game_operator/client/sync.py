@@ -1,7 +1,7 @@
 """The sync client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
 import time
-from typing import Self, TypeVar, overload
+from typing import Self, TypeVar
 
 from game_operator import models
 from game_operator.client.base import BaseClient
@@ -65,16 +65,6 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             TransportError: The service did not answer.
         """
         return self.perform(operations.fetch_bet(self._settings.operator_id, bet_id))
-
-    @overload
-    def fetch_round_bets(
-        self, *, instance_id: str, round_id: str, round_no: int | None = None
-    ) -> "models.AnyRound": ...
-
-    @overload
-    def fetch_round_bets(
-        self, *, instance_id: str, round_id: str | None = None, round_no: int
-    ) -> "models.AnyRound": ...
 
     def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None

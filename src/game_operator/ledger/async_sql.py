@@ -3,65 +3,52 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from datetime import timedelta
 from decimal import Decimal
-from functools import partial, wraps
-from inspect import signature
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, most_calls
-from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.books.verify import Reader
+from game_operator.ledger.books.maintain import MaintainReport
+from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
+from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
+from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.whole_books import verified
+from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
+from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item, asks_operator
-from game_operator.ledger.sql import SqlLedger
-from game_operator.ledger.sqlite import AsyncSqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.adjustments import adjust
-from game_operator.ledger.staff.queries import Page, Use, has_own_snapshot
+from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
+from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
+from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
+from game_operator.ledger.staff.spending import Spent, checked_since, spent
+from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
+if TYPE_CHECKING:
+    from game_operator.ledger.postgres.store import AsyncPostgresStore
+
 T = TypeVar("T")
 R = TypeVar("R")
-P = ParamSpec("P")
 
 _INHERITED: list[object] = []
-
-
-def _awaited(method: Callable[Concatenate[SqlLedger, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return *method* for an AsyncSqlLedger, where its answer is awaited."""
-
-    @wraps(method)
-    async def awaiting(ledger: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        answer: Any = method(ledger, *args, **kwargs)
-        return await answer  # type: ignore[no-any-return]  # What the method returns for threads.
-
-    return awaiting
-
-
-def _iterated(
-    method: Callable[Concatenate[SqlLedger, P], Iterator[R]],
-) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
-    """Return *method* for an AsyncSqlLedger, where ``async for`` takes its records."""
-
-    @wraps(method)
-    def listing(ledger: Any, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
-        answer: Any = method(ledger, *args, **kwargs)
-        return answer  # type: ignore[no-any-return]
-
-    described: Any = listing
-    described.__signature__ = signature(method).replace(return_annotation="AsyncIterator")
-    return listing
 
 
 class AsyncSqlLedger(LedgerBase):
@@ -75,9 +62,7 @@ class AsyncSqlLedger(LedgerBase):
     """
 
     _awaits = True
-    _sleep = staticmethod(asyncio.sleep)
-    _done = staticmethod(awaited)
-
+    _store: "AsyncSqliteStore | AsyncPostgresStore | None" = None
     _closed = False
 
     def _begin(self) -> None:
@@ -123,7 +108,7 @@ class AsyncSqlLedger(LedgerBase):
             if store is not None:
                 await store.close()
 
-    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
+    async def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
@@ -132,10 +117,10 @@ class AsyncSqlLedger(LedgerBase):
         must have been once on that database, to make its tables. It raises what ``SqlLedger.apply`` raises.
         """
         if self._owns is not None:
-            await awaited(self._owned(call, terms, connection))
+            await run_async(self._owned(call, terms, connection))
         if connection is not None:
             try:
-                return await awaited(self._joiner.apply(Item(call, terms), connection))
+                return await run_async(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
                 await self._keep_beside(self._keeping_unknown(call, terms))
                 raise
@@ -145,17 +130,11 @@ class AsyncSqlLedger(LedgerBase):
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 
-    async def _keep_beside(self, script: Callable[[], Script[None]] | None) -> None:
+    async def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
         """Keep a joined deposit or rollback that was refused, as ``SqlLedger`` does."""
         if script is not None and not self._mutex.locked():
             with contextlib.suppress(LedgerError):
                 await self._write(script)
-
-    async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
-        """Move money from outside games, as ``SqlLedger.adjust`` does."""
-        check_own(self._accounts, "adjust")
-        check_owned(self._owns, player_id)
-        return (await self._write(lambda: adjust(player_id, amount, reference, self._fit))).balance_cents
 
     def check_source(self, source: str) -> None:
         """
@@ -177,88 +156,214 @@ class AsyncSqlLedger(LedgerBase):
         """Look whether the database answers and takes writes, as ``SqlLedger.ping`` does; the ledger may be closed."""
         return await self._pinger.ping_async(self._url, timeout_seconds)
 
-    # The bodies are SqlLedger's: what they ask of the ledger, such as ``_read`` and ``_write``, is awaited here.
-    keep_anomaly = _awaited(SqlLedger.keep_anomaly)
-    open_account = _awaited(SqlLedger.open_account)
-    balance = _awaited(SqlLedger.balance)
-    spent = _awaited(SqlLedger.spent)
-    sources = _awaited(SqlLedger.sources)
-    add_source = _awaited(SqlLedger.add_source)
-    stop_bets = _awaited(SqlLedger.stop_bets)
-    start_bets = _awaited(SqlLedger.start_bets)
-    bet = _awaited(SqlLedger.bet)
-    bets = _iterated(SqlLedger.bets)
-    anomalies = _iterated(SqlLedger.anomalies)
-    retry = _awaited(SqlLedger.retry)
-    resolve = _awaited(SqlLedger.resolve)
-    history = _awaited(SqlLedger.history)
-    account_history = _awaited(SqlLedger.account_history)
-    verify = _awaited(SqlLedger.verify)
-    doctor = _awaited(SqlLedger.doctor)
-    correct_time = _awaited(SqlLedger.correct_time)
-    prune = _awaited(SqlLedger.prune)
-    maintain = _awaited(SqlLedger.maintain)
-    totals = _awaited(SqlLedger.totals)
-    close_totals = _awaited(SqlLedger.close_totals)
+    async def keep_anomaly(
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
+    ) -> None:
+        """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
+        script = partial(keep_anomaly, operation, kind, body, source)
+        if connection is not None:
+            return await run_async(self._joiner.run(script, connection))
+        return await self._write(lambda: script(self._fit))
+
+    async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
+        """Open an account, as ``SqlLedger.open_account`` does."""
+        check_own(self._accounts, "open_account")
+        check_owned(self._owns, player_id)
+        return await self._write(lambda: open_account(player_id, opening, self._fit))
+
+    async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
+        """Move money from outside games, as ``SqlLedger.adjust`` does."""
+        check_own(self._accounts, "adjust")
+        check_owned(self._owns, player_id)
+        return (await self._write(lambda: adjust(player_id, amount, reference, self._fit))).balance_cents
+
+    async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
+        """Return the balance in cents, as ``SqlLedger.balance`` does."""
+        account = account_asked_for(player_id, self._accounts)
+        return await self._read(lambda: queries.balance_of(account, self._fit.accounts))
+
+    async def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Connection = None) -> Spent:
+        """Return what an account has wagered and got, as ``SqlLedger.spent`` does."""
+        key, since = account_asked_for(account, self._accounts), checked_since(since_millis)
+        if connection is None:
+            return await self._read(lambda: spent(self._fit.kind, self._prefix, key, since))
+        return await run_async(self._joiner.read(lambda kind: spent(kind, self._prefix, key, since), connection))
+
+    async def sources(self) -> list[str]:
+        """Return the sources whose calls are taken, the oldest first."""
+        return await self._read(lambda: self._fit.sources.load())
+
+    async def add_source(self, name: str) -> None:
+        """Take calls of a further source, as ``SqlLedger.add_source`` does."""
+        await run_async(self._added(name))
+
+    async def stop_bets(self, *, actor: str, reason: str, code: str = "LIMIT_EXCEEDED") -> BetStop:
+        """Refuse withdraws that would debit, as ``SqlLedger.stop_bets`` does."""
+        stop = checked_stop(actor, reason, code)
+        return await self._write(lambda: stop_bets(stop, self._fit))
+
+    async def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
+        """Take bets again, as ``SqlLedger.start_bets`` does."""
+        check_person(actor, reason)
+        return await self._write(lambda: start_bets(actor, reason, self._fit))
+
+    async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
+        """Return what is known of a bet, or None."""
+        return await self._read(partial(queries.bet, self._prefix, bet_id, source))
+
+    def bets(
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        source: str = "",
+        state: BetState | None = None,
+        player_id: str | None = None,
+    ) -> AsyncIterator[BetRecord]:
+        """Yield bets, oldest first, as ``SqlLedger.bets`` does."""
+        wanted = BetsWanted(source, since_millis, until_millis, state, player_id)
+        return self._listed(partial(queries.page_of_bets, self._prefix, wanted), 1_000)
+
+    def anomalies(
+        self,
+        *,
+        source: str | None = None,
+        resolved: bool | None = False,
+        since_millis: int = 0,
+        until_millis: int | None = None,
+        kind: str | Collection[str] | None = None,
+        player_id: str | None = None,
+        id_prefix: str | None = None,
+    ) -> AsyncIterator[AnomalyRecord]:
+        """Yield the anomalies, oldest first, as ``SqlLedger.anomalies`` does."""
+        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
+        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
+
+    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
+        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
+        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
+        return await run_async(rights_explained(self._prefix, work))
+
+    async def resolve(self, anomaly_id: int) -> None:
+        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        await run_async(self._resolved([anomaly_id]))
+
+    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
+        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
+        return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
+
+    async def account_history(
+        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
+    ) -> AccountHistory:
+        """Return an account and its latest movements, as ``SqlLedger.account_history`` does."""
+        account = account_asked_for(player_id, self._accounts)
+        return await self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
+
+    async def verify(self, *, full: bool = False) -> BooksReport:
+        """Check the books while calls go on, as ``SqlLedger.verify`` does."""
+        return await self._in_pages(lambda read: verified(read, self._prefix, full=full))
+
+    async def doctor(
+        self,
+        *,
+        sources: Collection[str] | None = None,
+        prefixes: Collection[str] | None = None,
+        full: bool = False,
+    ) -> DoctorReport:
+        """Look for what could lose or double money here, as ``SqlLedger.doctor`` does."""
+        from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
+
+        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
+
+    async def correct_time(self, player_id: str) -> TimeCorrection:
+        """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does."""
+        return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
+
+    async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
+        """Drop old details, as ``SqlLedger.prune`` does."""
+        return await run_async(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
+
+    async def maintain(
+        self,
+        *,
+        seconds: float = 300.0,
+        older_than: timedelta | int = LEAST_AGE,
+        export: str | PathLike[str] | None = None,
+    ) -> MaintainReport:
+        """Do what is due each night, as ``SqlLedger.maintain`` does."""
+        return await run_async(rights_explained(self._prefix, self._maintained(seconds, older_than, export)))
+
+    async def totals(
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        by: Sequence[str] = DIMENSIONS,
+        source: str | None = None,
+    ) -> TotalsReport:
+        """Sum up wagers, wins, refunds and all other money, as ``SqlLedger.totals`` does."""
+        return await self._survey(totals_asked(self._prefix, since_millis, until_millis, by, source))
+
+    async def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
+        """Store the totals of all days that are over in UTC, as ``SqlLedger.close_totals`` does."""
+        return await run_async(self._days_closed(checked_bound("now_millis", now_millis)))
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:
             await self._opened()
-            return await awaited(self._applied(items))
+            return await run_async(self._applied(items))
 
-    async def _write(self, script: Callable[[], Script[T]]) -> T:
+    async def _write(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
         async with self._mutex:
             await self._opened()
             work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return await awaited(rights_explained(self._prefix, work))
+            return await run_async(rights_explained(self._prefix, work))
 
-    async def _read(self, script: Callable[[], Script[T]]) -> T:
+    async def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
         async with self._mutex:
-            await self._opened()
+            store = await self._opened()
             with Transaction(self):
-                return await self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
+                return await store.read(script)
 
-    async def _opened(self) -> None:
+    async def _opened(self) -> "AsyncSqliteStore | AsyncPostgresStore":
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Repeat the call with one that is open.")
         if self._store is None:
-            await awaited(self._open())
+            await run_async(self._open())
+        assert self._store is not None
+        return self._store
 
     async def _open_sqlite(self) -> AsyncSqliteStore:
         store = AsyncSqliteStore()
-        await store.open(super()._open_sqlite)
+        await store.open(partial(self._sqlite, SqliteStore))
         return store
 
-    async def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+    async def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
         if not has_own_snapshot(self._url):
             return await self._read(script)
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
         return await asyncio.to_thread(queries.survey, self._url, script, use, self._prefix)
 
-    async def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
+    async def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
         if not has_own_snapshot(self._url):
-            return await awaited(work(self._read))
+            return await run_async(work(as_steps(self._read)))
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
 
         def in_thread() -> T:
             with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-                return at_once(work(pages.read))
+                return run(work(as_steps(pages.read)))
 
         return await asyncio.to_thread(in_thread)
-
-    def _elsewhere(self, work: Callable[[], object]) -> Any:
-        return asyncio.to_thread(work)
 
     @contextlib.contextmanager
     def _beside(self) -> Iterator[Reader]:
         if not has_own_snapshot(self._url):
-            yield self._read
+            yield as_steps(self._read)
             return
         with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            read: Callable[..., Any] = pages.read
-            yield partial(asyncio.to_thread, read)
+            yield lambda script: partial(asyncio.to_thread, pages.read, script)
 
     async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
         """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""

@@ -1,19 +1,22 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from random import uniform
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, shown
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
+from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.books import days, totals
 from game_operator.ledger.books.maintain import (
     MaintainReport,
@@ -27,22 +30,23 @@ from game_operator.ledger.books.maintain import (
 from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.books.slices import Window, mark, note_days
 from game_operator.ledger.books.totals import TotalsClose
-from game_operator.ledger.books.verify import Verification, read_marks
+from game_operator.ledger.books.verify import Reader, Verification, read_marks
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
+from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items, completed
 from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, has_table, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.joined_connections import caller_of
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
-from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.rules.book import Anomaly, Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies, queries
+from game_operator.ledger.staff.queries import Use
+from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, as_steps, driver
 from game_operator.models.webhooks import WebhookCall
 
 if TYPE_CHECKING:
@@ -51,6 +55,7 @@ else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
+StoreT = TypeVar("StoreT", bound=SqliteStore)
 
 _MOST_CONFLICTS = 10
 #: How many anomalies are resolved in one transaction.
@@ -60,46 +65,87 @@ _MOST_LOCKS = 5
 _BETWEEN_LOCKS = (0.1, 0.3)
 
 
-class LedgerBase(Forkable):
+class Store(Protocol):
+    """A connection to a database, which a ledger uses for one transaction at a time; under asyncio it is awaited."""
+
+    def run(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
+        """Run *script* in one transaction."""
+
+    def read(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
+        """Run a *script* that only reads."""
+
+    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome] | Awaitable[Mapping[int, Outcome]]:
+        """Apply what one statement can take of *items*; return outcomes by index, committed."""
+
+    def tidy(self) -> Awaitable[None] | None:
+        """Do for the file what each night is to do."""
+
+    def close(self) -> Awaitable[None] | None:
+        """Close the connection."""
+
+
+class LedgerBase(Forkable, ABC):
     """
     What the ledgers for threads and for asyncio share.
 
-    What ``apply``, ``_read``, ``_write``, ``_sleep`` and the store return is awaited by an AsyncSqlLedger.
+    What is done in several steps is written here once. The ledgers perform the steps, hold the connection meanwhile,
+    and offer their users plain or awaited methods.
     """
 
-    _url: str
     #: Whether the calls of the store are awaited.
     _awaits: ClassVar[bool]
-    _sleep: Callable[[float], Any]
-    #: Does what is to be done when the ledger is made.
-    _begin: Callable[[], None]
-    #: Makes the queue of calls that wait for a commit, with nothing in it.
-    _make_queue: Callable[[], None]
-    #: Does work whose steps are answers, or awaitables of them.
-    _done: Callable[[Work[Any]], Any]
-    #: Applies calls, and commits them together.
-    _apply_all: Callable[[Sequence[Item]], Any]
-    #: Applies a call; the ledger itself says how.
-    apply: Callable[..., Any]
-    #: Runs a script that changes nothing.
-    _read: Callable[[Callable[[], Script[Any]]], Any]
-    #: Runs a script in a transaction.
-    _write: Callable[[Callable[[], Script[Any]]], Any]
-    #: Runs a script in a transaction unless its caller would wait.
-    _keep_beside: Callable[[Callable[[], Script[None]] | None], Any]
-    #: Runs a script that reads whole tables, beside our connection where that is possible.
-    _survey: Callable[[Callable[[], Script[Any]]], Any]
-    #: Does work that reads page after page, beside our connection where that is possible.
-    _in_pages: Callable[[Callable[[Any], Work[Any]]], Any]
-    #: Does what would stop an event loop.
-    _elsewhere: Callable[[Callable[[], object]], Any]
-    #: Opens what reads a page, beside our connection where that is possible.
-    _beside: Callable[[], AbstractContextManager[Callable[[Callable[[], Script[Any]]], Any]]]
-    _store: Any = None  # Any: a store for threads, or one for asyncio.
+    _url: str
+    _store: Store | None = None
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
-    #: The short way of SQLite.
-    _plain: PlainCalls | None
+
+    @property
+    def _connected(self) -> Store:
+        """The store, which is open."""
+        assert self._store is not None
+        return self._store
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Do what is to be done when the ledger is made."""
+
+    @abstractmethod
+    def _make_queue(self) -> None:
+        """Make the queue of calls that wait for a commit, with nothing in it."""
+
+    @abstractmethod
+    def apply(
+        self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None
+    ) -> Outcome | Awaitable[Outcome]:
+        """Apply a call."""
+
+    @abstractmethod
+    def _apply_all(self, items: Sequence[Item]) -> list[Result] | Awaitable[list[Result]]:
+        """Apply calls, and commit them together."""
+
+    @abstractmethod
+    def _read(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
+        """Run a script that changes nothing."""
+
+    @abstractmethod
+    def _write(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
+        """Run a script in a transaction."""
+
+    @abstractmethod
+    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> Awaitable[None] | None:
+        """Run a script in a transaction unless its caller would wait."""
+
+    @abstractmethod
+    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T | Awaitable[T]:
+        """Run a script that reads whole tables, beside our connection where that is possible."""
+
+    @abstractmethod
+    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T | Awaitable[T]:
+        """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
+
+    @abstractmethod
+    def _beside(self) -> AbstractContextManager[Reader]:
+        """Open what reads a page, beside our connection where that is possible."""
 
     def __init__(
         self,
@@ -154,6 +200,9 @@ class LedgerBase(Forkable):
         """The database, as the semantic conventions of OpenTelemetry name it."""
         return "postgresql" if is_postgres(self._url) else "sqlite"
 
+    def _nap(self, seconds: float) -> Step:
+        return partial(asyncio.sleep if self._awaits else time.sleep, seconds)
+
     def _watch(self, *, is_open: bool) -> None:
         """Let telemetry ask for the age of the oldest open bet while the ledger is open."""
         if self._telemetry is not None:
@@ -177,12 +226,12 @@ class LedgerBase(Forkable):
         """Keep where the database is."""
         self._url = checked_url(url)
 
-    def _run_of_queue(self) -> Callable[[Sequence[Item]], Any]:
+    def _run_of_queue(self) -> Callable[[Sequence[Item]], Answer]:
         """Return what commits a batch of the queue, in a span if there is telemetry."""
-        telemetry, run = self._telemetry, self._apply_all
+        telemetry, run, done = self._telemetry, self._apply_all, driver(awaits=self._awaits)
         if telemetry is None:
             return run
-        return lambda items: self._done(observed_batch(run, items, telemetry, self._system))
+        return lambda items: done(observed_batch(run, items, telemetry, self._system))
 
     def after_fork(self, *, in_child: bool) -> None:
         """With *in_child*, begin anew: the threads that held our locks do not exist in the child of a fork."""
@@ -190,9 +239,12 @@ class LedgerBase(Forkable):
             self._make_queue()
             self._pinger = Pinger(self._prefix)
 
-    def _open_sqlite(self) -> Any:
+    @abstractmethod
+    def _open_sqlite(self) -> Store | Awaitable[Store]:
         """Open the store of an SQLite file."""
-        return SqliteStore(
+
+    def _sqlite(self, make: type[StoreT]) -> StoreT:
+        return make(
             path_of(self._url),
             self._prefix,
             migrate=self._migrate,
@@ -200,11 +252,11 @@ class LedgerBase(Forkable):
             check=partial(self._checked_first, "sqlite"),
         )
 
-    def _open(self) -> Work[None]:
+    def _open(self) -> Steps[None]:
         """Connect, make or migrate the tables, and look at the accounts."""
         kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
         if self._url.startswith("sqlite:///"):
-            store = yield self._open_sqlite()
+            store: Store = yield self._open_sqlite
         elif kind == "postgres":
             from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
 
@@ -214,51 +266,50 @@ class LedgerBase(Forkable):
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
-                yield store.run(self._migration_in_postgres)
-            self._fit = yield store.run(partial(self._fitted, kind))
-            self._plain = PlainCalls(self._fit) if kind == "sqlite" else None
+                yield partial(store.run, self._migration_in_postgres)
+            self._fit = yield partial(store.run, partial(self._fitted, kind))
             yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
-            yield store.close()
+            yield store.close
             raise
         self._store = store
 
-    def _checked_first(self, kind: Kind) -> Script[None]:
+    def _checked_first(self, kind: Kind) -> Steps[None]:
         """Raise SchemaError for a database that is another ledger's, or unfit accounts, before tables are changed."""
         if (yield from has_table(kind, f"{self._prefix}ledger_name")):
             yield from check_name(self._prefix, self._name)
         yield from check_accounts_first(kind, self._prefix, self._accounts)
 
-    def _fitted(self, kind: Kind) -> Script[SqlDialect]:
+    def _fitted(self, kind: Kind) -> Steps[SqlDialect]:
         """Return the dialect for our accounts; nothing is noted in tables that have another name."""
         yield from settle_name(self._prefix, self._name, self._clock_millis())
         fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
         fit.owns = self._owns
         return fit
 
-    def _migration_in_postgres(self) -> Script[None]:
+    def _migration_in_postgres(self) -> Steps[None]:
         check = partial(self._checked_first, "postgres")
         yield from look_at_server(self._url, migrate=self._migrate)
         yield from by_owner(self._prefix, migration_in_postgres(self._prefix, self._migrate, check))
 
-    def _clock_examined(self, store: Any, kind: Kind) -> Work[None]:
+    def _clock_examined(self, store: Store, kind: Kind) -> Steps[None]:
         try:
-            yield store.read(partial(look_at_clock, self._url, kind, self._prefix, self._clock_millis))
+            yield partial(store.read, partial(look_at_clock, self._url, kind, self._prefix, self._clock_millis))
         except Exception as failed:  # Any driver's: a user who may not read postings need not.
             if getattr(failed, "sqlstate", None) != DENIED:
                 raise
 
-    def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
-        """Apply *items* of one source: what is plain by the short way of each database, and the rest the long way."""
+    def _applied(self, items: Sequence[Item]) -> Steps[list[Result]]:
+        """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""
         fit = self._fit
-        if type(fit.accounts) is not Balances or items[0].terms.source not in fit.sources.known:
+        done: Mapping[int, Outcome] = {}
+        if type(fit.accounts) is Balances and items[0].terms.source in fit.sources.known:
+            done = yield partial(self._connected.express, items)
+        if not done:
             return (yield from self._written(partial(apply_items, items, fit)))
-        if self._plain is not None:
-            return (yield from self._written(self._plain.attempts(items)))
-        done: Mapping[int, Outcome] = yield self._store.express(items)
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
 
-    def _owned(self, call: WebhookCall, terms: Terms, connection: Any = None) -> Work[None]:
+    def _owned(self, call: WebhookCall, terms: Terms, connection: Connection = None) -> Steps[None]:
         """Raise LedgerError for a call of a player that we do not own; keep a deposit or rollback as an anomaly."""
         if self._owns is None or not isinstance(call, WebhookCall):
             return
@@ -272,55 +323,64 @@ class LedgerBase(Forkable):
                 yield from self._kept(anomaly, terms.source, connection)
             raise
 
-    def _kept(self, anomaly: Anomaly, source: str, connection: Any) -> Work[None]:
+    def _kept(self, anomaly: Anomaly, source: str, connection: Connection) -> Steps[None]:
         """Keep an anomaly beside the caller's transaction; SQLite has one writer, so there in it."""
         script = partial(anomalies.store_anomaly, anomaly, source)
         if connection is None:
-            yield self._write(lambda: script(self._fit))
+            yield partial(self._write, lambda: script(self._fit))
         elif (yield from caller_of(connection, awaits=self._awaits)).kind == "sqlite":
             yield from self._joiner.run(script, connection)
         else:
-            yield self._keep_beside(lambda: script(self._fit))
+            yield partial(self._keep_beside, lambda: script(self._fit))
 
-    def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Script[None]] | None:
+    def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Steps[None]] | None:
         """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
         anomaly = anomalies.unknown_source(call, terms)
         if anomaly is None or not is_postgres(self._url):
             return None
         return lambda: anomalies.store_anomaly(anomaly, terms.source, self._fit)
 
-    def _written(self, script: Callable[[], Script[T]]) -> Work[T]:
+    def _written(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         """Run *script* in a transaction; the connection is ours."""
+        run = self._connected.run
         with Transaction(self):
             for _ in range(_MOST_CONFLICTS):
                 try:
-                    return (yield self._store.run(script))  # type: ignore[no-any-return]  # What the script returns.
+                    return (yield partial(run, script))  # type: ignore[no-any-return]  # What the script returns.
                 except ConflictError:
                     continue
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
 
-    def _added(self, source: str) -> Work[None]:
+    def _added(self, source: str) -> Steps[None]:
         check_source_name(source)
-        yield self._write(lambda: self._fit.sources.add(source, self._fit))
+        yield partial(self._write, partial(self._source_added, source))
         self._fit.sources.known.add(source)
 
-    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
+    def _source_added(self, source: str) -> Steps[None]:
+        yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))
+
+    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Steps[Outcome]:
         foreign = {"accept_foreign": accept_foreign, "asks_owns": self._owns is not None}
-        item: Item = yield self._read(partial(anomalies.to_retry, self._prefix, anomaly_id, terms, **foreign))
+        item: Item = yield partial(self._read, partial(anomalies.to_retry, self._prefix, anomaly_id, terms, **foreign))
         check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it would be counted as seen again.
-        outcome: Outcome = yield self.apply(item.call, terms=item.terms)
+        outcome: Outcome = yield partial(self.apply, item.call, terms=item.terms)
         if not outcome.refused:
             yield from self._resolved([anomaly_id])
         return outcome
 
-    def _resolved(self, ids: Sequence[int]) -> Work[None]:
-        yield self._read(partial(anomalies.check_anomalies, self._prefix, ids))
+    def _resolved(self, ids: Sequence[int]) -> Steps[None]:
+        yield partial(self._read, partial(anomalies.check_anomalies, self._prefix, ids))
         for start in range(0, len(ids), _MOST_RESOLVED):
             page = ids[start : start + _MOST_RESOLVED]
-            yield self._write(lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
+            yield partial(self._write, lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
-    def _maintained(self, seconds: float, older_than: timedelta | int, export: Path | None) -> Work[MaintainReport]:
+    def _maintained(
+        self, seconds: float, older_than: timedelta | int, folder: str | PathLike[str] | None
+    ) -> Steps[MaintainReport]:
         age = age_millis(older_than)
+        if folder == "":
+            raise ValueError("export is '', which names no folder. Leave it out to write no files.")
+        export = None if folder is None else Path(folder)
         if export is not None and not is_postgres(self._url):
             raise ValueError(
                 "export writes partitions, which only PostgreSQL has: this database is SQLite, and nothing was done. "
@@ -329,11 +389,11 @@ class LedgerBase(Forkable):
         if export is not None and not export.is_dir():
             raise NotADirectoryError(f"export is {shown(str(export))}, which is no folder: make it. Nothing was done.")
         progress, prefix = Progress(self._prefix, seconds), self._prefix
-        last_millis = yield self._read(partial(last_run, prefix))
+        last_millis = yield partial(self._read, partial(last_run, prefix))
         close = yield from self._days_closed(None)
         begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
         with self._beside() as read:
-            maintenance = Maintenance(self._fit, read, self._write, progress)
+            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress)
             is_partitioned = self._fit.kind == "postgres"
             partitions: list[str] = []
             if is_partitioned:
@@ -346,18 +406,18 @@ class LedgerBase(Forkable):
                 partitions += yield from maintenance.days_folded(before_day, partial(self._export_day, export))
         # What is folded one by one has no file: an export waits until the whole day can go.
         keeps_days = is_partitioned and export is not None
-        kept_days = (yield self._read(partial(days.attached_days, prefix))) if keeps_days else ()
+        kept_days = (yield partial(self._read, partial(days.attached_days, prefix))) if keeps_days else ()
         pruned = yield from self._pruned(older_than, None, progress.goes_on, kept_days)
         if progress.goes_on():
             yield from self._tidied()
-            yield self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
-        marks = yield self._read(partial(read_marks, prefix))
+            yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
+        marks = yield partial(self._read, partial(read_marks, prefix))
         return progress.report(marks, close, pruned, partitions)
 
-    def _export_day(self, folder: Path | None, day: str) -> Any:
+    def _export_day(self, folder: Path | None, day: str) -> Step:
         """Write the postings of a folded day to a file in *folder*, if there is one; return False if others do."""
         if folder is None:
-            return self._elsewhere(lambda: True)
+            return lambda: True
         file = folder / f"{self._prefix}postings-{day}.csv"
 
         def export() -> bool:
@@ -367,18 +427,20 @@ class LedgerBase(Forkable):
                 failed.filename = str(file)  # A full disk names none.
                 raise
 
-        return self._elsewhere(export)
+        return partial(asyncio.to_thread, export) if self._awaits else export
 
-    def _tidied(self) -> Work[None]:
+    def _tidied(self) -> Steps[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
         if self._fit.kind == "sqlite":
-            yield self._store.tidy()
+            yield self._connected.tidy
             return
         yield from self._analyzed()
 
-    def _analyzed(self, *, without_statistics: bool = False) -> Work[None]:
-        for table in (yield self._read(partial(own_tables, self._prefix, without_statistics=without_statistics))):
-            yield self._write(partial(analyzed, table))
+    def _analyzed(self, *, without_statistics: bool = False) -> Steps[None]:
+        for table in (
+            yield partial(self._read, partial(own_tables, self._prefix, without_statistics=without_statistics))
+        ):
+            yield partial(self._write, partial(analyzed, table))
 
     def _pruned(
         self,
@@ -386,55 +448,55 @@ class LedgerBase(Forkable):
         now_millis: int | None,
         goes_on: Callable[[], bool] = lambda: True,
         kept_days: Collection[int] = (),
-    ) -> Work[PruneReport]:
+    ) -> Steps[PruneReport]:
         age = age_millis(older_than)
         run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix, kept_days)
-        if not (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
+        if not (yield partial(self._write, lambda: run.begin(age, now_millis, self._fit))):
             return run.report
         if run.is_needed:
             yield from self._days_closed(now_millis, run.before_day)
-            close = yield self._read(partial(totals.last_close, self._prefix))
+            close = yield partial(self._read, partial(totals.last_close, self._prefix))
             yield from self._sealed(close.position, run.before_day)
-        for name, batch, start in (yield self._write(run.batches)):
+        for name, batch, start in (yield partial(self._write, run.batches)):
             position = start
             while position is not None and goes_on():
-                dropped, position = yield self._write(partial(batch, position))
+                dropped, position = yield partial(self._write, partial(batch, position))
                 run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
                 if dropped:
-                    yield self._sleep(PAUSE_SECONDS)
+                    yield self._nap(PAUSE_SECONDS)
         return run.report
 
-    def _sealed(self, until: int, before_day: int) -> Work[None]:
+    def _sealed(self, until: int, before_day: int) -> Steps[None]:
         """Seal the postings of ids not above *until*, up to the first window that has none from before a day."""
         verification = Verification(self._prefix)
-        marks = yield self._read(partial(read_marks, self._prefix))
+        marks = yield partial(self._read, partial(read_marks, self._prefix))
 
         def is_old(window: Window | None) -> bool:
             return window is None or any(each.day < before_day for each in window.slices)
 
         bounds = (marks.position, until)
-        yield from sealed_windows(self._fit, self._read, self._write, verification, bounds, is_old)
+        yield from sealed_windows(self._fit, as_steps(self._read), as_steps(self._write), verification, bounds, is_old)
         if verification.days:
-            yield self._write(partial(note_days, self._fit, verification.days, ()))
+            yield partial(self._write, partial(note_days, self._fit, verification.days, ()))
 
-    def _locked(self, script: Callable[[], Script[T]]) -> Work[T]:
+    def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
         for left in reversed(range(_MOST_LOCKS)):
             try:
-                return (yield self._write(script))  # type: ignore[no-any-return]  # What the script returns.
+                return (yield partial(self._write, script))  # type: ignore[no-any-return]  # What the script returns.
             except totals._StillOpenError:
                 if not left:
                     raise
-            yield self._sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
+            yield self._nap(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
         raise AssertionError
 
-    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Work[TotalsClose]:
+    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Steps[TotalsClose]:
         """Store the totals of finished days, or of those before *before_day*; what of them is stored stays as it is."""
         prefix = self._prefix
         wanted = yield from self._locked(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
         if self._fit.kind == "postgres":
-            return (yield self._write(partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
+            return (yield partial(self._write, partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
         while True:  # SQLite's one write lock is not held while whole tables are read.
-            draft = yield self._survey(partial(totals.close_drafted, prefix, wanted))
-            if draft.is_empty or (yield self._write(partial(totals.close_stored, prefix, draft))):
+            draft = yield partial(self._survey, partial(totals.close_drafted, prefix, wanted))
+            if draft.is_empty or (yield partial(self._write, partial(totals.close_stored, prefix, draft))):
                 return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

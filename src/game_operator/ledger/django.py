@@ -13,12 +13,12 @@ from game_operator.ledger.api import AccountsSpec
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, path_of
 from game_operator.ledger.engine.process_safety import check_outside
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, check_version, found_version, statements
 from game_operator.ledger.joined_connections import KINDS, sqlstates
 from game_operator.ledger.ownership import Owns
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.queries import Use
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps, run
 
 if TYPE_CHECKING:
     from game_operator.telemetry import Telemetry
@@ -117,7 +117,7 @@ class DjangoLedger(SqlLedger):
                 if not self._depth and self._database is not None:
                     self._store.rest()
 
-    def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
         return super()._survey(script, use)
@@ -140,7 +140,7 @@ class DjangoLedger(SqlLedger):
         if self._database is not None and self._database != self._database_now():
             self._forget()
         if self._database is None:
-            at_once(self._open())
+            run(self._open())
             self._database = self._database_now()
 
     def _database_now(self) -> object:
@@ -157,7 +157,7 @@ class DjangoLedger(SqlLedger):
             self._database = None
             self._store.close()
 
-    def _make_tables(self, kind: Kind) -> Script[None]:
+    def _make_tables(self, kind: Kind) -> Steps[None]:
         """
         Make the tables that a call did not find.
 

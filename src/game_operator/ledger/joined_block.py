@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
+from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.observed_commits import observed_joined
-from game_operator.ledger.engine.script import Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.joined_connections import left_open
 from game_operator.ledger.postgres.hazards import CommitWatch
@@ -35,14 +35,15 @@ from game_operator.ledger.staff.repairs import (
     repair_bet,
     settled_at,
 )
+from game_operator.ledger.steps import Connection, Steps, run, run_async
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
 
 #: Opens the operator's transaction, yields its connection, and commits when it is left.
-Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
+Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 #: The same for asyncio.
-AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
+AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Connection]]
 #: Which calls are looked up after their commit: those until one is found, or that show a sign of nesting; all; none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
@@ -62,7 +63,7 @@ class JoinedBlock:
     """
     Runs calls of a SqlLedger, for any number of threads, or of an AsyncSqlLedger, in the operator's transactions.
 
-    What it does is work: ``at_once`` does that of a SqlLedger, and ``awaited`` that of an AsyncSqlLedger.
+    What it does is written as steps: ``run`` performs those of a SqlLedger, and ``run_async`` of an AsyncSqlLedger.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class JoinedBlock:
             )
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
-        self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
+        self._ledger: LedgerBase = ledger
         self._transaction, self._terms, self._confirm = transaction, terms, confirm
         self._awaits = awaits
         #: Of the calls that PostgreSQL has rolled back: they repeat in this order.
@@ -95,11 +96,11 @@ class JoinedBlock:
         #: Whether one of the calls was found committed.
         self._is_found = False
 
-    def apply(self, call: WebhookCall) -> Work[Outcome]:
+    def apply(self, call: WebhookCall) -> Steps[Outcome]:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
         return self._observed(call, self._applied(call))
 
-    def _applied(self, call: WebhookCall) -> Work[Outcome]:
+    def _applied(self, call: WebhookCall) -> Steps[Outcome]:
         ledger, source = self._ledger, self._terms.source
         yield from ledger._owned(call, self._terms)
         join = partial(ledger._joiner.apply_held, Item(call, self._terms))
@@ -110,7 +111,7 @@ class JoinedBlock:
             anomaly = unknown_source(call, self._terms)
             if anomaly is not None:
                 with suppress(LedgerError):
-                    yield ledger._write(lambda: store_anomaly(anomaly, source, ledger._fit))
+                    yield partial(ledger._write, lambda: store_anomaly(anomaly, source, ledger._fit))
             raise
         outcome, may_be_open = done
         if not isinstance(call, BalanceCall) and self._is_looked_up(may_be_open):
@@ -121,18 +122,18 @@ class JoinedBlock:
             self._is_found = self._is_found or outcome.applied
         return outcome
 
-    def repair(self, repair: Repair) -> Work[Outcome]:
+    def repair(self, repair: Repair) -> Steps[Outcome]:
         """Settle a bet without a call of the provider, in a transaction of the operator with ``after``."""
         return self._observed(repair.call, self._repaired(repair))
 
-    def _repaired(self, repair: Repair) -> Work[Outcome]:
+    def _repaired(self, repair: Repair) -> Steps[Outcome]:
         ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
         done: tuple[Outcome | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
         outcome = or_raise(done[0])
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
 
-    def pay(self, payment: Payment) -> Work[Paid]:
+    def pay(self, payment: Payment) -> Steps[Paid]:
         """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
@@ -141,12 +142,12 @@ class JoinedBlock:
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid
 
-    def _check_moved(self, outcome: Outcome, query: Callable[[], Script[int | None]]) -> Work[None]:
+    def _check_moved(self, outcome: Outcome, query: Callable[[], Steps[int | None]]) -> Steps[None]:
         """Raise LedgerError unless what a repair or a payment has stored is committed, and is this one's."""
         if self._confirm != "never" and (yield from self._find(query)) != outcome.at_millis:
             raise _not_committed()
 
-    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Work[None]:
+    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Steps[None]:
         """Keep what the receiver refused, in a transaction of the operator."""
         source = self._terms.source
         script = partial(keep_anomaly, operation, kind, body, source)
@@ -154,7 +155,7 @@ class JoinedBlock:
         if self._is_looked_up(may_be_open):
             yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
-    def _observed(self, call: WebhookCall, work: Work[Outcome]) -> Work[Outcome]:
+    def _observed(self, call: WebhookCall, work: Steps[Outcome]) -> Steps[Outcome]:
         """Do *work*, which commits *call*, in the span of a commit if there is telemetry."""
         telemetry = self._ledger.telemetry
         return work if telemetry is None else observed_joined(work, call, self._terms, telemetry, self._ledger._system)
@@ -163,7 +164,7 @@ class JoinedBlock:
         """Return whether to look up what a call has stored before it is answered; a refusal, too."""
         return self._confirm == "always" or (self._confirm == "first" and (may_be_open or not self._is_found))
 
-    def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[tuple[T, bool]]:
+    def _repeated(self, work: Callable[[Connection], Steps[T]]) -> Steps[tuple[T, bool]]:
         """
         Do *work* in a transaction of the operator, and repeat it in another one if PostgreSQL asks for that.
 
@@ -176,7 +177,7 @@ class JoinedBlock:
             with suppress(ValueError):  # Nearly no call waits for a turn.
                 self._turns.remove(turn)
 
-    def _attempted(self, work: Callable[[Any], Work[T]], turn: "_Turn") -> Work[tuple[T, bool]]:
+    def _attempted(self, work: Callable[[Connection], Steps[T]], turn: "_Turn") -> Steps[tuple[T, bool]]:
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
         for left in reversed(range(_MOST_ATTEMPTS)):
@@ -184,7 +185,7 @@ class JoinedBlock:
             try:
                 manager: Any = self._transaction()
                 _check_manager(manager, awaits=self._awaits)
-                yield inside(manager, work, done)
+                yield partial(inside, manager, work, done)
                 if done:
                     result, is_open = done[0]
                     return result, is_open()
@@ -205,7 +206,7 @@ class JoinedBlock:
             yield from self._pause(turn, _APART_SECONDS[left])
         raise AssertionError("the last attempt returns or raises")
 
-    def _pause(self, turn: "_Turn", longest_seconds: float) -> Work[None]:
+    def _pause(self, turn: "_Turn", longest_seconds: float) -> Steps[None]:
         """
         Wait until no other call of this process repeats before *turn*, or the time of its pauses is up.
 
@@ -216,17 +217,19 @@ class JoinedBlock:
             self._turns.append(turn)
             turn.until = time.monotonic() + _PAUSE_SECONDS
         apart, nap = uniform(0.0, longest_seconds), 0.002  # noqa: S311 - spreads the attempts, hides nothing
-        yield self._ledger._sleep(max(0.0, min(apart, turn.until - time.monotonic())))
+        yield self._ledger._nap(max(0.0, min(apart, turn.until - time.monotonic())))
         while self._turns[0] is not turn and time.monotonic() < turn.until:
-            yield self._ledger._sleep(uniform(nap / 2, nap))  # noqa: S311 - as above
+            yield self._ledger._nap(uniform(nap / 2, nap))  # noqa: S311 - as above
             nap = min(1.3 * nap, 0.01)
 
-    def _inside(self, manager: Any, work: Callable[[Any], Work[T]], done: list[tuple[T, Callable[[], bool]]]) -> None:
+    def _inside(
+        self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
+    ) -> None:
         with CommitWatch() as watch, ExitStack() as block:
             try:
                 connection = block.enter_context(manager)
             except RuntimeError as failed:
-                if "durable atomic block" not in str(failed):
+                if "durable atomic block" not in str(failed):  # Django raises a bare RuntimeError for it.
                     raise
                 raise LedgerError(
                     "Django has a transaction open already, so this call could be undone after its answer. Under "
@@ -234,27 +237,27 @@ class JoinedBlock:
                     "the receiver outside of atomic()."
                 ) from failed
             connection = _of_django(manager) if connection is None else connection
-            result = at_once(work(connection))
+            result = run(work(connection))
             done.append((result, left_open(connection)))
             watch.observe(connection)
 
     async def _inside_async(
-        self, manager: Any, work: Callable[[Any], Work[T]], done: list[tuple[T, Callable[[], bool]]]
+        self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
     ) -> None:
         with CommitWatch() as watch:
             async with manager as connection:
-                result = await awaited(work(connection))
+                result = await run_async(work(connection))
                 done.append((result, left_open(connection)))
                 watch.observe(connection)
 
-    def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
+    def _find(self, query: Callable[[], Steps[int | None]]) -> Steps[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""
         until, nap = time.monotonic() + _CONFIRM_SECONDS, 0.005
         while True:
-            at_millis: int | None = yield self._ledger._read(query)
+            at_millis: int | None = yield partial(self._ledger._read, query)
             if at_millis is not None:
                 return at_millis
-            yield self._ledger._sleep(nap)
+            yield self._ledger._nap(nap)
             if time.monotonic() > until:
                 raise _not_committed()
             nap = min(2 * nap, 0.1)

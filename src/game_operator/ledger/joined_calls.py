@@ -22,25 +22,9 @@ from game_operator.errors import (
 )
 from game_operator.ledger.accounts.choice import claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
+from game_operator.ledger.engine.batch import apply_items
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import is_inside
-from game_operator.ledger.engine.script import (
-    AFTER,
-    MAY_BET,
-    RELEASE,
-    SAVE,
-    AskOperator,
-    ConflictError,
-    Execute,
-    Kind,
-    Rows,
-    Script,
-    Step,
-    Together,
-    Work,
-    apply_items,
-    driven,
-)
 from game_operator.ledger.engine.tables import (
     DURABLE,
     FULL,
@@ -55,11 +39,28 @@ from game_operator.ledger.ownership import Owns, check_name
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
+from game_operator.ledger.steps import (
+    AFTER,
+    MAY_BET,
+    RELEASE,
+    SAVE,
+    Answer,
+    AskOperator,
+    ConflictError,
+    Connection,
+    Execute,
+    Kind,
+    Rows,
+    Step,
+    Steps,
+    Together,
+    driver,
+)
 
 T = TypeVar("T")
 
 #: Makes a script to run in the caller's transaction, anew for each attempt.
-Attempt: TypeAlias = Callable[[Kind], Script[T]]
+Attempt: TypeAlias = Callable[[Kind], Steps[T]]
 
 _MOST_CONFLICTS = 5
 _ROLLBACK_SECONDS = 5
@@ -107,6 +108,7 @@ class Joiner:
         ledger: Callable[[], object] = object,
     ) -> None:
         self._awaits, self._owns, self._name, self._ledger = awaits, owns, name, ledger
+        self._done = driver(awaits=awaits)
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
         if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
@@ -114,14 +116,14 @@ class Joiner:
         self._dialects: dict[Kind, SqlDialect] = {}
         self.make_tables: Attempt[None] | None = None
 
-    def apply(self, item: Item, connection: Any) -> Work[Outcome]:
+    def apply(self, item: Item, connection: Connection) -> Steps[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = yield from self._caller(connection)
         outcome = yield from self._run(caller, partial(self._applied, item), _APPLY, item)
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
-    def apply_held(self, item: Item, connection: Any) -> Work[Outcome]:
+    def apply_held(self, item: Item, connection: Connection) -> Steps[Outcome]:
         """
         Apply *item*; with *connection*'s transaction, the operator gives up all of it if this raises.
 
@@ -131,32 +133,32 @@ class Joiner:
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._applied, item), _HOLD))
 
-    def run_held(self, script: Callable[[SqlDialect], Script[T]], connection: Any) -> Work[T]:
+    def run_held(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that stores, as ``apply_held`` does."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _HOLD))
 
-    def run(self, script: Callable[[SqlDialect], Script[T]], connection: Any) -> Work[T]:
+    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _APPLY))
 
-    def read(self, script: Callable[[Kind], Script[T]], connection: Any) -> Work[T]:
+    def read(self, script: Callable[[Kind], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that only reads in *connection*'s open transaction."""
         caller = yield from self._caller(connection, only_reads=True)
         yield from caller.enter(self._pooler)
-        return (yield from driven(script(caller.kind), partial(self._perform, caller, "")))
+        return (yield partial(self._done, script(caller.kind), self._performer(caller, "")))  # type: ignore[no-any-return]  # What the script returns.
 
-    def _caller(self, connection: Any, *, only_reads: bool = False) -> Work[Caller]:
+    def _caller(self, connection: Connection, *, only_reads: bool = False) -> Steps[Caller]:
         # What an AsyncSqlLedger lends on SQLite is not awaited.
         is_lent = isinstance(connection, sqlite3.Connection) and (only_reads or is_inside(self._ledger()))
         return (yield from caller_of(connection, awaits=self._awaits and not is_lent))
 
-    def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
+    def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Steps[T]:
         yield from caller.enter(self._pooler)
         try:
             script = self._settled(attempt, caller.kind, point, item)
-            return (yield from driven(script, partial(self._perform, caller, point)))
+            return (yield partial(self._done, script, self._performer(caller, point)))  # type: ignore[no-any-return]  # As above.
         except Exception:  # The script has seen it, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C, or cancelled in the middle: the script has not seen it.
@@ -165,7 +167,7 @@ class Joiner:
                 yield from caller.execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             raise
 
-    def _settled(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Script[T]:
+    def _settled(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Steps[T]:
         """Repeat *attempt* after conflicts, missing tables and sequences that were behind."""
         has_made_tables = False
         for _ in range(_MOST_CONFLICTS):
@@ -195,7 +197,7 @@ class Joiner:
             "Other machines kept storing the same call or bet. Nothing of this call was kept: roll back and repeat it."
         )
 
-    def _applied(self, item: Item, kind: Kind) -> Script[Outcome]:
+    def _applied(self, item: Item, kind: Kind) -> Steps[Outcome]:
         dialect = yield from self._begun(kind)
         result = (yield from apply_items([item], dialect))[0]
         if isinstance(result, Exception):
@@ -205,7 +207,7 @@ class Joiner:
             yield Execute(self._sure(), ())
         return result
 
-    def _stored(self, script: Callable[[SqlDialect], Script[T]], kind: Kind) -> Script[T]:
+    def _stored(self, script: Callable[[SqlDialect], Steps[T]], kind: Kind) -> Steps[T]:
         result = yield from script((yield from self._begun(kind)))
         if kind == "postgres":
             yield Execute(self._sure(), ())
@@ -214,7 +216,7 @@ class Joiner:
     def _sure(self) -> str:
         return f"SELECT {_SURE.format(prefix=self._prefix)}"
 
-    def _begun(self, kind: Kind) -> Script[SqlDialect]:
+    def _begun(self, kind: Kind) -> Steps[SqlDialect]:
         """
         Return the dialect for *kind*; on SQLite, take the write lock first.
 
@@ -233,7 +235,7 @@ class Joiner:
                 )
         return (yield from self._dialect(kind))
 
-    def _dialect(self, kind: Kind) -> Script[SqlDialect]:
+    def _dialect(self, kind: Kind) -> Steps[SqlDialect]:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
         known = self._dialects.get(kind)
         if known is None:
@@ -258,7 +260,10 @@ class Joiner:
                 self._dialects[kind] = known
         return known
 
-    def _perform(self, caller: Caller, point: str, step: Step) -> Work[Any]:
+    def _performer(self, caller: Caller, point: str) -> Callable[[Step], Answer]:
+        return lambda step: self._done(self._performed(caller, point, step))
+
+    def _performed(self, caller: Caller, point: str, step: Step) -> Steps[Answer]:
         try:
             match step:
                 case Execute(sql, rows, True):
@@ -271,16 +276,17 @@ class Joiner:
                 case Together(statements):
                     answers = []
                     for each in statements:
-                        answers.append((yield from self._perform(caller, point, each)))  # noqa: PERF401 - a comprehension cannot yield
+                        answers.append((yield from self._performed(caller, point, each)))  # noqa: PERF401 - a comprehension cannot yield
                     return answers
         except Exception as failed:  # Any driver's: it is known by its SQLSTATE or its text.
             self._raise_translated(failed)
             raise
+        assert isinstance(step, AskOperator)
         if step.name not in (MAY_BET, AFTER):
             return (yield from step.answering(caller.original, awaits=self._awaits))
         return (yield from self._asked(caller, step, held=point == _HOLD and step.name == AFTER))
 
-    def _asked(self, caller: Caller, step: AskOperator, *, held: bool) -> Work[Any]:
+    def _asked(self, caller: Caller, step: AskOperator, *, held: bool) -> Steps[Any]:
         """
         Let the operator's code answer, and make sure that the transaction is as sound as it was.
 
@@ -319,7 +325,8 @@ class Joiner:
                 "connection= commits each statement by itself (autocommit), so the call would not be committed "
                 "together with yours: open a transaction on a connection without autocommit."
             ) from failed
-        # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing.
+        # The driver's own words: SQLAlchemy adds the statement, which names our tables whichever is missing. SQLite has
+        # no code for a missing table, and neither database names the table anywhere else.
         message = str(getattr(failed, "orig", failed))
         if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             advice = (
@@ -349,7 +356,7 @@ def asks_to_repeat(failed: BaseException) -> bool:
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
-def _saved(script: Script[T], point: str) -> Script[T]:
+def _saved(script: Steps[T], point: str) -> Steps[T]:
     """Run *script* under a savepoint, and roll back to it on failure. ``_asked`` gives up a held one."""
     yield Execute(f"SAVEPOINT {point}", ())
     try:

@@ -7,13 +7,13 @@ Each takes statements with ``?`` and returns rows. Errors of the database pass t
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from game_operator.errors import LedgerError, TransactionRequiredError
-from game_operator.ledger.engine.script import Kind, Rows, Work
 from game_operator.ledger.postgres.hazards import DJANGO, SQLALCHEMY, is_from, plain_connection, psycopg_of
+from game_operator.ledger.steps import Connection, Kind, Rows, Steps
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
@@ -45,13 +45,13 @@ class Caller(ABC):
     #: psycopg's connection behind a pooler, where no statement may be prepared by name.
     _pooled: Any = None
 
-    def __init__(self, connection: Any) -> None:
-        self.connection: Any = connection
+    def __init__(self, connection: Connection) -> None:
+        self.connection: Connection = connection
         #: What the caller passed.
         self.original: Any = connection
 
     @abstractmethod
-    def enter(self, pooler: bool | None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Steps[None]:
         """
         Raise TransactionRequiredError unless a transaction is open that the caller commits.
 
@@ -59,10 +59,10 @@ class Caller(ABC):
         """
 
     @abstractmethod
-    def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Steps[Done]:
         """Execute one statement."""
 
-    def flush(self, *, forget: bool) -> Work[None]:  # noqa: ARG002 - for sessions
+    def flush(self, *, forget: bool) -> Steps[None]:  # noqa: ARG002 - for sessions
         """Execute what the operator's code has left for later; with *forget*, keep no row that it has read."""
         yield from ()
 
@@ -72,13 +72,13 @@ class _Sqlite3(Caller):
 
     kind = "sqlite"
 
-    def enter(self, pooler: bool | None) -> Work[None]:  # noqa: ARG002 - for PostgreSQL
-        yield
+    def enter(self, pooler: bool | None) -> Steps[None]:  # noqa: ARG002 - for PostgreSQL
+        yield from ()
         if not self.connection.in_transaction:
             raise _required('connection.execute("BEGIN IMMEDIATE") begins one, connection.commit() ends it')
 
-    def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
-        yield
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Steps[Done]:
+        yield from ()
         cursor = self.connection.cursor()
         cursor.row_factory = None  # The caller's own may make dicts.
         text_factory, self.connection.text_factory = self.connection.text_factory, str  # … and bytes of texts.
@@ -95,17 +95,17 @@ class _Psycopg(Caller):
 
     kind = "postgres"
 
-    def enter(self, pooler: bool | None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Steps[None]:
         if self.connection.autocommit and self.connection.info.transaction_status.name == "IDLE":
             raise _required("with connection.transaction(): begins one")
         self._prepare = False if (yield from _is_pooled(self.connection, pooler)) else None
         self._cursor = _psycopg_cursor(self.connection)
 
-    def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Steps[Done]:
         cursor = self._cursor
-        yield cursor.execute(_placed(sql, "format"), parameters, prepare=self._prepare)
+        yield partial(cursor.execute, _placed(sql, "format"), parameters, prepare=self._prepare)
         try:
-            return (yield cursor.fetchall()), cursor.rowcount
+            return (yield cursor.fetchall), cursor.rowcount
         except Exception as failed:
             # A statement without rows, which in a pipeline is not known before. Errors of the server have subclasses.
             if type(failed).__name__ != "ProgrammingError":
@@ -116,18 +116,18 @@ class _Psycopg(Caller):
 class _Django(Caller):
     """``django.db.connection``, or one of ``django.db.connections``."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.kind = _kind(connection.vendor)
 
-    def enter(self, pooler: bool | None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Steps[None]:
         if not self.connection.in_atomic_block:
             raise _required("with transaction.atomic(): begins one")
         driver = self.connection.connection
         self._pooled = driver if (yield from _is_pooled(driver, pooler)) else None
 
-    def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
-        yield
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Steps[Done]:
+        yield from ()
         with _unprepared(self._pooled), self.connection.cursor() as cursor:
             cursor.execute(_placed(sql, "format"), parameters)
             return cursor.fetchall() if cursor.description else [], cursor.rowcount
@@ -136,66 +136,66 @@ class _Django(Caller):
 class _SqlAlchemy(Caller):
     """SQLAlchemy's Connection and AsyncConnection."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self.kind, self._paramstyle = _kind(connection.dialect.name), connection.dialect.paramstyle
 
-    def enter(self, pooler: bool | None) -> Work[None]:
+    def enter(self, pooler: bool | None) -> Steps[None]:
         if not self.connection.in_transaction():
             how = "async with" if hasattr(self.connection, "sync_connection") else "with"
             raise _required(f"{how} engine.begin() as connection: or {how} connection.begin(): begins one")
-        plain = getattr(self.connection, "sync_connection", self.connection)
+        plain: Connection = getattr(self.connection, "sync_connection", self.connection)
         driver = plain.connection.driver_connection
         # Python's sqlite3 begins before the first INSERT, UPDATE or DELETE, and not before a SAVEPOINT, whose RELEASE
         # would then commit.
         if self.kind == "sqlite" and not driver.in_transaction:
             if driver.isolation_level is None or getattr(driver, "autocommit", None) is True:
                 raise _required("this engine has the isolation level AUTOCOMMIT; remove it, or begin by yourself")
-            yield self.connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield partial(self.connection.exec_driver_sql, "BEGIN IMMEDIATE")
         self._pooled = driver if (yield from _is_pooled(driver, pooler)) else None
         if getattr(plain.connection.dbapi_connection, "_prepared_statement_cache", None) is not None:
             yield from self._check_asyncpg(driver, pooler)
 
-    def _check_asyncpg(self, driver: Any, pooler: bool | None) -> Work[None]:
+    def _check_asyncpg(self, driver: Any, pooler: bool | None) -> Steps[None]:
         """Refuse what SQLAlchemy has prepared on asyncpg behind a pooler, where the name leads to any statement."""
         is_first = pooler is None and driver not in _POOLED
         pooled = _remembered(driver) if pooler is None else pooler
         if pooled is None:
-            pid = (yield self.connection.exec_driver_sql(_PID)).scalar_one()
+            pid = (yield partial(self.connection.exec_driver_sql, _PID)).scalar_one()
             pooled = _POOLED[driver] = pid != driver.get_server_pid()
         # The first call on a connection prepares its statements anew, so that each name leads to its own.
         if pooled and not is_first:
             raise LedgerError(_ASYNCPG)
 
-    def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
+    def execute(self, sql: str, parameters: Sequence[Any]) -> Steps[Done]:
         with _unprepared(self._pooled):
-            result = yield self.connection.exec_driver_sql(_placed(sql, self._paramstyle), tuple(parameters))
+            result = yield partial(self.connection.exec_driver_sql, _placed(sql, self._paramstyle), tuple(parameters))
         return result.fetchall() if result.returns_rows else [], result.rowcount
 
 
 class _Session(_SqlAlchemy):
     """SQLAlchemy's Session and AsyncSession."""
 
-    def __init__(self, connection: Any, session: Any) -> None:
+    def __init__(self, connection: Connection, session: Any) -> None:
         super().__init__(connection)
         self.original = session
 
-    def flush(self, *, forget: bool) -> Work[None]:
-        yield self.original.flush()
+    def flush(self, *, forget: bool) -> Steps[None]:
+        yield self.original.flush
         # A row that was read before our statements has the balance of then: changed, it would be written back.
         if forget:
             self.original.expire_all()
 
 
-def _sqlalchemy_session(session: Any) -> Work[Caller]:
+def _sqlalchemy_session(session: Any) -> Steps[Caller]:
     # What the caller has added or changed must be visible to our statements, as to the caller's queries.
     if getattr(session, "sync_session", session).autoflush:
-        yield session.flush()
-    return _Session((yield session.connection()), session)
+        yield session.flush
+    return _Session((yield session.connection), session)
 
 
 #: Connections by module and name of their type or one of its bases: whether asyncio awaits them, and what is made.
-_CALLERS: dict[tuple[str, str], tuple[bool, Callable[[Any], Caller | Work[Caller]]]] = {
+_CALLERS: dict[tuple[str, str], tuple[bool, Callable[[Any], Caller | Steps[Caller]]]] = {
     ("sqlite3", "Connection"): (False, _Sqlite3),
     ("psycopg", "Connection"): (False, _Psycopg),
     ("psycopg", "AsyncConnection"): (True, _Psycopg),
@@ -210,7 +210,7 @@ _CALLERS: dict[tuple[str, str], tuple[bool, Callable[[Any], Caller | Work[Caller
 }
 
 
-def caller_of(connection: Any, *, awaits: bool) -> Work[Caller]:
+def caller_of(connection: Connection, *, awaits: bool) -> Steps[Caller]:
     """Return *connection* as a Caller; raise TypeError if a ledger that *awaits*, or not, does not take it."""
     kind = type(connection)
     known = (_CALLERS.get((base.__module__, base.__qualname__)) for base in kind.__mro__)
@@ -236,19 +236,19 @@ def _remembered(driver: Any) -> bool | None:
     return _POOLED[driver]
 
 
-def _is_pooled(driver: Any, pooler: bool | None) -> Work[bool]:
+def _is_pooled(driver: Any, pooler: bool | None) -> Steps[bool]:
     """Return whether our statements on the driver's connection must not be prepared by name."""
     if getattr(driver, "prepare_threshold", None) is None:
         return False  # Not psycopg, or it prepares nothing.
     known = _remembered(driver) if pooler is None else pooler
     if known is None:
         cursor = _psycopg_cursor(driver)
-        yield cursor.execute(_PID, prepare=False)
-        known = _POOLED[driver] = (yield cursor.fetchone())[0] != driver.info.backend_pid
+        yield partial(cursor.execute, _PID, prepare=False)
+        known = _POOLED[driver] = (yield cursor.fetchone)[0] != driver.info.backend_pid
     return known
 
 
-def _psycopg_cursor(connection: Any) -> Any:
+def _psycopg_cursor(connection: Connection) -> Any:
     """Return a plain cursor; the caller's own factories may make dicts, or read other placeholders."""
     import psycopg
 
@@ -289,7 +289,7 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
         return None
 
     def has_failed() -> bool:
-        connection: Any = watched()
+        connection: Connection = watched()
         if getattr(connection, "in_atomic_block", False) and connection.needs_rollback:  # Django
             return True
         # SQLAlchemy would connect again to answer for one that is closed.
@@ -301,7 +301,7 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
     return has_failed
 
 
-def left_open(connection: Any) -> Callable[[], bool]:
+def left_open(connection: Connection) -> Callable[[], bool]:
     """
     Return what says, after its block was left, whether the transaction of *connection* may not be committed.
 

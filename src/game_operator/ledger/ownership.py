@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
 from game_operator.ledger.api import problem_of_name
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import DENIED
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 #: Whether the ledger owns the player with this id; None owns all.
 Owns: TypeAlias = Callable[[str], bool] | None
@@ -59,7 +59,7 @@ def check_owned(owns: Owns, player_id: str, error: type[LedgerError] = LedgerErr
     )
 
 
-def check_name(prefix: str, name: str | None) -> Script[bool]:
+def check_name(prefix: str, name: str | None) -> Steps[bool]:
     """Return whether the tables have a name; raise SchemaError if it is not *name*. None is any."""
     if name is None:
         return True
@@ -72,7 +72,7 @@ def check_name(prefix: str, name: str | None) -> Script[bool]:
     return bool(rows)
 
 
-def settle_name(prefix: str, name: str | None, at_millis: int) -> Script[None]:
+def settle_name(prefix: str, name: str | None, at_millis: int) -> Steps[None]:
     """Give the tables *name* if they have none; raise SchemaError if they have another."""
     if (yield from check_name(prefix, name)):
         return

@@ -3,27 +3,23 @@
 import asyncio
 import math
 import os
-import socket
 import sqlite3
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread, Timer
+from threading import Lock, Thread
 from typing import Any, Final
 
 from game_operator.errors import LedgerUnavailableError, shown
-from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, sentences
+from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, limits_of, path_of, sentences
 
 _STATE: Final = (
     "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
     "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS double precision)"
 )
-#: The least that libpq takes; it bounds the thread, and not its caller.
-_CONNECT_SECONDS: Final = 2
-#: A server that is connected and silent for so long is given up, and the next look connects anew.
+#: A server that vanishes without a word is given up after about so long. It bounds the thread, and not its caller.
 _ANSWER_SECONDS: Final = 5.0
 
 
@@ -114,12 +110,9 @@ def _look_at_postgres(url: str, stopped: str) -> PingReport:
 
     began = time.monotonic()
     # Nothing is prepared or set: a pooler may be between.
-    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS}
+    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, **limits_of(url, _ANSWER_SECONDS)}
     try:
-        with (
-            psycopg.connect(address_of(url), **options) as connection,
-            _cut_after(_ANSWER_SECONDS, connection.fileno()),
-        ):
+        with psycopg.connect(address_of(url), **options) as connection:
             before = time.time()
             row = connection.execute(_STATE).fetchone()
             after, bets_stopped = time.time(), False
@@ -135,24 +128,6 @@ def _look_at_postgres(url: str, stopped: str) -> PingReport:
         writable=not row[0],
         bets_stopped=bets_stopped,
     )
-
-
-@contextmanager
-def _cut_after(seconds: float, descriptor: int) -> Iterator[None]:
-    """Cut the connection with this *descriptor* if the block takes longer: else it may wait for hours, as TCP does."""
-    with socket.socket(fileno=os.dup(descriptor)) as same:
-
-        def cut() -> None:
-            with suppress(OSError):  # It was closed meanwhile.
-                same.shutdown(socket.SHUT_RDWR)
-
-        timer = Timer(seconds, cut)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
 
 def _look_at_sqlite(path: str, stopped: str) -> PingReport:

@@ -1,20 +1,18 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
-from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.base import LedgerBase, Store
 from game_operator.ledger.books.maintain import MaintainReport
 from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
 from game_operator.ledger.books.totals import (
@@ -22,22 +20,21 @@ from game_operator.ledger.books.totals import (
     TotalsClose,
     TotalsReport,
     checked_bound,
-    checked_dimensions,
-    checked_filter,
-    totals_report,
+    totals_asked,
 )
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
+from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
 from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
@@ -45,10 +42,12 @@ from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_be
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.ledger.staff.spending import Spent, checked_since, spent
+from game_operator.ledger.steps import Connection, Steps, as_steps, run
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 if TYPE_CHECKING:
+    from game_operator.ledger.postgres.store import PostgresStore
     from game_operator.telemetry import Telemetry
 else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
@@ -90,11 +89,13 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     """
 
     _awaits = False
-    _sleep = staticmethod(time.sleep)
-    _done = staticmethod(at_once)
+    _store: "SqliteStore | PostgresStore"
 
     def _begin(self) -> None:
-        at_once(self._open())
+        run(self._open())
+
+    def _open_sqlite(self) -> Store:
+        return self._sqlite(SqliteStore)
 
     def _make_queue(self) -> None:
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
@@ -114,7 +115,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         with self._mutex.lock:
             self._store.close()
 
-    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Any = None) -> Outcome:
+    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:
         """
         Apply *call* in one transaction and return what became of it, committed.
 
@@ -134,10 +135,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 answer True.
         """
         if self._owns is not None:
-            at_once(self._owned(call, terms, connection))
+            run(self._owned(call, terms, connection))
         if connection is not None:
             try:
-                return at_once(self._joiner.apply(Item(call, terms), connection))
+                return run(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
                 self._keep_beside(self._keeping_unknown(call, terms))
                 raise
@@ -145,7 +146,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return self._queue.submit(Item(call, terms, None, waiting))
 
-    def _keep_beside(self, script: Callable[[], Script[None]] | None) -> None:
+    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
         """Keep a joined deposit or rollback that was refused, unless we would wait for its caller."""
         # A thread that holds our connection may wait for a row that this caller has locked.
         if script is None or not self._mutex.lock.acquire(blocking=False):
@@ -156,7 +157,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         finally:
             self._mutex.lock.release()
 
-    def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None) -> None:
+    def keep_anomaly(
+        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
+    ) -> None:
         """
         Keep a genuine call that was refused before it was a call; the same body again is counted.
 
@@ -169,7 +172,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         script = partial(keep_anomaly, operation, kind, body, source)
         if connection is not None:
-            return self._done(self._joiner.run(script, connection))
+            return run(self._joiner.run(script, connection))
         return self._write(lambda: script(self._fit))
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
@@ -207,7 +210,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         account = account_asked_for(player_id, self._accounts)
         return self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
-    def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Any = None) -> Spent:
+    def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Connection = None) -> Spent:
         """
         Return what an account has wagered and got for the bets that were opened since a time, over all its sources.
 
@@ -228,7 +231,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         key, since = account_asked_for(account, self._accounts), checked_since(since_millis)
         if connection is None:
             return self._read(lambda: spent(self._fit.kind, self._prefix, key, since))
-        return self._done(self._joiner.read(lambda kind: spent(kind, self._prefix, key, since), connection))
+        return run(self._joiner.read(lambda kind: spent(kind, self._prefix, key, since), connection))
 
     def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
         """
@@ -261,7 +264,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError, ValueError: *name* is not a text, is longer than 256 characters, begins or ends with a blank, or
                 holds an invisible character.
         """
-        return self._done(self._added(name))
+        return run(self._added(name))
 
     def check_source(self, source: str) -> None:
         """Raise UnknownSourceError if calls of *source* would be refused; a Wallet asks when it is made."""
@@ -376,11 +379,11 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
         work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
-        return self._done(rights_explained(self._prefix, work))
+        return run(rights_explained(self._prefix, work))
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
-        return self._done(self._resolved([anomaly_id]))
+        return run(self._resolved([anomaly_id]))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
@@ -468,9 +471,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError, ValueError: *by* has another name, or a bound is not an int.
             LedgerError: A bound cuts a closed day.
         """
-        dimensions, name = checked_dimensions(by), checked_filter(source)
-        bounds = checked_bound("since_millis", since_millis), checked_bound("until_millis", until_millis)
-        return self._survey(partial(totals_report, self._prefix, *bounds, dimensions, name))
+        return self._survey(totals_asked(self._prefix, since_millis, until_millis, by, source))
 
     def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
         """
@@ -487,7 +488,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 the clock is likely to be ahead.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
         """
-        return self._done(self._days_closed(checked_bound("now_millis", now_millis)))
+        return run(self._days_closed(checked_bound("now_millis", now_millis)))
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """
@@ -520,7 +521,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
                 *now_millis* is not given. Then a clock is likely to be wrong.
         """
-        return self._done(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
+        return run(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
 
     def maintain(
         self,
@@ -548,49 +549,42 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             SchemaError: On PostgreSQL, this user lacks a right.
             OSError: A file in *export* cannot be written.
         """
-        if export == "":
-            raise ValueError("export is '', which names no folder. Leave it out to write no files.")
-        work = self._maintained(seconds, older_than, None if export is None else Path(export))
-        return self._done(rights_explained(self._prefix, work))
+        return run(rights_explained(self._prefix, self._maintained(seconds, older_than, export)))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
-            return at_once(self._applied(items))
+            return run(self._applied(items))
 
     def _alone(self) -> AbstractContextManager[None]:
         """Return a context manager for using the connection alone."""
         return self._mutex
 
-    def _write(self, script: Callable[[], Script[T]]) -> T:
+    def _write(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
         with self._alone():
             work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return at_once(rights_explained(self._prefix, work))
+            return run(rights_explained(self._prefix, work))
 
-    def _read(self, script: Callable[[], Script[T]]) -> T:
+    def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
         with self._alone(), Transaction(self):
-            return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
+            return self._store.read(script)
 
-    def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
         has_own = has_own_snapshot(self._url)
         return queries.survey(self._url, script, use, self._prefix) if has_own else self._read(script)
 
-    def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
-        """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
+    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
         with self._beside() as read:
-            return at_once(work(read))
-
-    def _elsewhere(self, work: Callable[[], object]) -> Any:
-        return work()
+            return run(work(read))
 
     @contextmanager
     def _beside(self) -> Iterator[Reader]:
         if not has_own_snapshot(self._url):
-            yield self._read
+            yield as_steps(self._read)
             return
         with closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            yield pages.read
+            yield as_steps(pages.read)
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
         """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""
@@ -608,7 +602,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 after = records[-1]
 
 
-def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
+def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]]) -> T:
     """
     Run a script of the back office that only reads, in one transaction over the ledger's connection.
 
@@ -618,12 +612,12 @@ def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T
     return ledger._read(lambda: script(ledger._fit))
 
 
-def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]], use: Use = "survey") -> T:
+def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]], use: Use = "survey") -> T:
     """Run a script that reads much from one snapshot, over a connection beside the ledger's: no call waits."""
     return ledger._survey(lambda: script(ledger._fit), use)
 
 
-def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
+def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]]) -> T:
     """Run a script of the back office in one transaction; where it raises ConflictError it begins anew."""
     return ledger._write(lambda: script(ledger._fit))
 
@@ -653,7 +647,7 @@ def check_owned_players(ledger: SqlLedger, player_ids: Iterable[str]) -> None:
 
 def resolve_anomalies(ledger: SqlLedger, ids: Sequence[int]) -> None:
     """Mark anomalies as looked after; if one does not exist, mark none and raise RetryRefusedError."""
-    at_once(ledger._resolved(ids))
+    run(ledger._resolved(ids))
 
 
 def are_balances_elsewhere(ledger: SqlLedger) -> bool:

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,24 +21,24 @@ from threading import Event, RLock
 from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import IN_MEMORY
 from game_operator.ledger.engine.file_systems import refuse_network
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
-from game_operator.ledger.engine.script import (
+from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
+from game_operator.ledger.rules.book import Item
+from game_operator.ledger.steps import (
     RELEASE,
     SAVE,
+    Answer,
     AskOperator,
     Execute,
-    Script,
     Step,
+    Steps,
     Together,
-    Work,
-    at_once,
-    awaited,
-    drive,
-    driven,
+    run,
+    run_async,
 )
-from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class SqliteStore(Forkable):
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
             connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
             connection.execute("BEGIN IMMEDIATE")
-            drive(self._migrate(migrate, is_first=create), partial(self._perform, connection))
+            run(self._migrate(migrate, is_first=create), partial(self._perform, connection))
             connection.execute("COMMIT")
             connection.execute("PRAGMA busy_timeout = 0")
             self._file = self._file_now()
@@ -186,19 +186,19 @@ class SqliteStore(Forkable):
             ) from failed
         return found.st_dev, found.st_ino
 
-    def _migrate(self, migrate: bool, *, is_first: bool) -> Script[None]:
+    def _migrate(self, migrate: bool, *, is_first: bool) -> Steps[None]:
         # This process has been running since before a migration: whether it may write, each write asks.
         if not is_first and ((yield from found_version("sqlite", self._prefix)) or 0) > VERSION:
             return
         yield from migration("sqlite", self._prefix, migrate, self._check)
 
-    def run(self, script: Callable[[], Script[T]]) -> T:
+    def run(self, script: Callable[[], Steps[T]]) -> T:
         """Run *script* in one transaction."""
         if courtesy := self._courtesy():
             time.sleep(courtesy)
-        return at_once(self._run(script))
+        return run(self._run(script))
 
-    def _run(self, script: Callable[[], Script[T]], elsewhere: Elsewhere | None = None) -> Work[T]:
+    def _run(self, script: Callable[[], Steps[T]], elsewhere: Elsewhere | None = None) -> Steps[T]:
         """
         Run *script* in one transaction; with *elsewhere* for an event loop, which must await it to its end.
 
@@ -212,16 +212,14 @@ class SqliteStore(Forkable):
             self._is_begun = False
             began, before = time.monotonic(), connection.total_changes
             try:
-                if elsewhere is None:
-                    result = drive(script(), partial(self._perform, connection))
-                else:
-                    result = yield from driven(script(), partial(self._performed, connection))
+                perform = partial(self._perform, connection, awaits=elsewhere is not None)
+                result: T = yield partial(run if elsewhere is None else run_async, script(), perform)
                 if elsewhere is None or connection.total_changes - before < _MANY_ROWS:
                     connection.execute("COMMIT")
                 else:
                     self._committed.clear()
                     try:
-                        yield elsewhere(partial(self._commit, connection))
+                        yield partial(elsewhere, partial(self._commit, connection))
                     finally:
                         self._committed.set()
             except BaseException as failed:  # Ctrl-C, too, leaves no transaction open.
@@ -262,7 +260,7 @@ class SqliteStore(Forkable):
         self._held = 0.0
         return 1.5 * _LONGEST_NAP
 
-    def read(self, script: Callable[[], Script[T]]) -> T:
+    def read(self, script: Callable[[], Steps[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
 
         def read_once() -> T:
@@ -270,12 +268,16 @@ class SqliteStore(Forkable):
                 connection = self._mine()
                 connection.execute("BEGIN")
                 try:
-                    return drive(script(), partial(self._perform, connection))
+                    return run(script(), partial(self._perform, connection))
                 finally:
                     self._roll_back(connection)
 
         # A reader waits for nobody, but for one who repairs the file after a process died.
         return self._tried(read_once)
+
+    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:  # noqa: ARG002 - for PostgreSQL
+        """Return no outcome: all calls go the long way."""
+        return {}
 
     def tidy(self) -> None:
         """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
@@ -363,21 +365,17 @@ class SqliteStore(Forkable):
                 raise BusyError from failed
             raise
 
-    def _perform(self, connection: sqlite3.Connection, step: Step) -> Any:
+    def _perform(self, connection: sqlite3.Connection, step: Step, *, awaits: bool = False) -> Answer:
         match step:
             case Execute():
                 return _executed(connection, *step)
             case Together(statements):
                 return [_executed(connection, *each) for each in statements]
-        return at_once(self._handed_over(step, connection, awaits=False))
+        assert isinstance(step, AskOperator)
+        steps = self._handed_over(step, connection, awaits=awaits)
+        return run_async(steps) if awaits else run(steps)
 
-    def _performed(self, connection: sqlite3.Connection, step: Step) -> Work[Any]:
-        """Perform a step where the answers of the operator's code are awaited."""
-        if isinstance(step, AskOperator):
-            return (yield from self._handed_over(step, connection, awaits=True))
-        return self._perform(connection, step)
-
-    def _handed_over(self, step: AskOperator, connection: sqlite3.Connection, *, awaits: bool) -> Work[Any]:
+    def _handed_over(self, step: AskOperator, connection: sqlite3.Connection, *, awaits: bool) -> Steps[Answer]:
         connection.execute(SAVE)
         try:
             answer = yield from step.answering(connection, awaits=awaits)
@@ -442,14 +440,14 @@ class AsyncSqliteStore:
             raise
         self._store = made[0]
 
-    async def run(self, script: Callable[[], Script[T]]) -> T:
+    async def run(self, script: Callable[[], Steps[T]]) -> T:
         """Run *script* in one transaction."""
         store = self._store
         # Even 0 seconds let the loop run: calls that have come meanwhile share the next commit.
         await asyncio.sleep(store._courtesy())
         while True:
             try:
-                return await awaited(store._run(script, self._in_thread))
+                return await run_async(store._run(script, self._in_thread))
             except BusyError:
                 await self._begun()
 
@@ -461,9 +459,13 @@ class AsyncSqliteStore:
             self._store.undo()
             raise
 
-    async def read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Steps[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
         return self._store.read(script)
+
+    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:  # noqa: ARG002 - for PostgreSQL
+        """Return no outcome: all calls go the long way."""
+        return {}
 
     async def tidy(self) -> None:
         """Renew statistics where they are old, and bring what is committed from the WAL into the file."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from game_operator.models.operator_api import GameInfo as GameInfo
     from game_operator.models.operator_api import GameInstance as GameInstance
     from game_operator.models.operator_api import GrantAccepted as GrantAccepted
-    from game_operator.models.operator_api import GrantRefused as GrantRefused
     from game_operator.models.operator_api import GrantRequest as GrantRequest
     from game_operator.models.operator_api import OpenBet as OpenBet
     from game_operator.models.operator_api import RolledBackBet as RolledBackBet
@@ -42,7 +41,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         {
             ".operator_api": (
                 "AnyBet AnyRound Bet BetConfig BetLookup BetNotFound ClosedBet GameInfo GameInstance GrantAccepted "
-                "GrantRefused GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound refusal_of"
+                "GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound refusal_of"
             ),
             ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
         },

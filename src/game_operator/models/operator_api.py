@@ -242,21 +242,6 @@ class GrantAccepted(WireModel, frozen=True):
     message: Text
 
 
-class GrantRefused(WireModel, frozen=True):
-    """
-    The body with which the service refuses a grant (spec §2.3).
-
-    Attributes:
-        success: False.
-        message: The service's text.
-        error_code: Why (spec §7.2); ``GrantErrorCode`` has the known codes.
-    """
-
-    success: Annotated[Literal[False], BeforeValidator(_boolean)]
-    message: Text
-    error_code: Text
-
-
 # Any size is read, so that the limits below, not the reader, say what is wrong with a number.
 _AnyWhole = Annotated[int, whole_number(-MAX_WHOLE, MAX_WHOLE)]
 

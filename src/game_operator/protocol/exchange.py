@@ -140,11 +140,20 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TransportFailed:
-    """No response. *sent* is False only if nothing of the request can have reached the service."""
+    """
+    No response.
+
+    Attributes:
+        reason: Why, in words.
+        sent: False only if nothing of the request can have reached the service.
+        timed_out: Whether the time was up.
+        remedy: What to do about it, where that is known; "" if not.
+    """
 
     reason: str = field(repr=False)
     sent: bool
     timed_out: bool = False
+    remedy: str = ""
 
     def reason_without(self, secret: bytes) -> str:
         """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""
@@ -202,12 +211,15 @@ class _Call(Generic[T]):
         deadline = self.settings.deadline_seconds
         return None if deadline is None else self.started + deadline - self.now
 
-    def transport_error(self, reason: str, *, timed_out: bool) -> TransportError:
-        """Return the error for a call whose last attempt failed for *reason*."""
+    def transport_error(self, reason: str, *, timed_out: bool, remedy: str = "") -> TransportError:
+        """Return the error for a call whose last attempt failed for *reason*; *remedy* is for one that never left."""
+        elapsed = self.now - self.started
+        if not self.left_us:
+            return RequestNotSentError(
+                reason, attempts=self.attempts, elapsed_seconds=elapsed, timed_out=timed_out, remedy=remedy
+            )
         kind = TransportError if self.operation.grant else NoAnswerError
-        return (kind if self.left_us else RequestNotSentError)(
-            reason, attempts=self.attempts, elapsed_seconds=self.now - self.started, timed_out=timed_out
-        )
+        return kind(reason, attempts=self.attempts, elapsed_seconds=elapsed, timed_out=timed_out)
 
 
 def exchange(
@@ -304,7 +316,8 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         subject = "" if call.left_us else f"{call.settings.base_url} cannot be reached: "
         if call.doubts:
             subject = f"{_UNCONFIRMED}: "
-        raise call.transport_error(f"{subject}{result.reason_without(signature)}", timed_out=result.timed_out)
+        reason = f"{subject}{result.reason_without(signature)}"
+        raise call.transport_error(reason, timed_out=result.timed_out, remedy=result.remedy)
     call.left_us = True
     if call.attempts > 1:
         result = replace(result, attempts=call.attempts)

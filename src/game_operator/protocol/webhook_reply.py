@@ -66,7 +66,8 @@ def read_reply(body: bytes) -> Reply:
     Return the reply in *body*, as the service reads it (spec §2.1); members that are not of spec §2.1 are passed over.
 
     Raises:
-        MalformedCallError: It is not of spec §2.1, or its balance is finer than a cent or does not fit 64 bits.
+        MalformedCallError: It is not of spec §2.1, or its balance does not fit 64 bits. If the balance is finer than a
+            cent, the cause is a ``FinerThanACentError``.
     """
     return _read(read_json(body))
 
@@ -130,7 +131,7 @@ def _balance_cents(value: object) -> Cents:
     try:
         return cents_from_amount(amount)
     except ValueError as wrong:
-        raise MalformedCallError(f"the balance cannot be read: {wrong}") from None
+        raise MalformedCallError(f"the balance cannot be read: {wrong}") from wrong
 
 
 def _but(value: object) -> str:

@@ -115,10 +115,10 @@ class AwsKmsSigner:
         try:
             return call(KeyId=self._key_id, **arguments)
         except exceptions.ClientError as error:
-            problem = str(error.response.get("Error", {}).get("Code", "no code"))
+            problem = code = error.response.get("Error", {}).get("Code", "no code")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            is_later = problem in _TEXTS["later"] or status == 429 or status >= 500
-            advice = _TEXTS["advice"].get(problem.partition(":")[0], _TEXTS["credentials"])
+            is_later = code in _TEXTS["later"] or status == 429 or status >= 500
+            advice = _TEXTS["advice"].get(code.partition(":")[0], _TEXTS["credentials"])
             setting, remedy = "key_id", advice.format(make_one=_MAKE_ONE)
         except exceptions.BotoCoreError as error:
             problem, remedy = type(error).__name__, _TEXTS["credentials"]

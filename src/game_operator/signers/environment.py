@@ -18,7 +18,6 @@ _VARIABLES = {
 }
 _KEY_FILE = "GAME_OPERATOR_PRIVATE_KEY_FILE"
 _PASSPHRASE_FILE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
-_LARGEST_PASSPHRASE_FILE = 65_536
 
 
 @without_frames
@@ -67,7 +66,7 @@ def environment_passphrase(environ: Mapping[str, str] = os.environ) -> str | Non
     One line end at the end of the file does not count.
 
     Raises:
-        ConfigurationError: Both are set, or the file is empty, too large or cannot be read.
+        ConfigurationError: Both are set, or the file is empty or cannot be read.
     """
     variable = _VARIABLES["passphrase"]
     passphrase, file = environ.get(variable) or None, environ.get(_PASSPHRASE_FILE)
@@ -77,15 +76,12 @@ def environment_passphrase(environ: Mapping[str, str] = os.environ) -> str | Non
         raise ConfigurationError(f"{variable} and {_PASSPHRASE_FILE} are both set.", remedy="Unset one of them.")
     content, problem = b"", ""
     try:
-        with Path(file).open("rb") as opened:
-            content = opened.read(_LARGEST_PASSPHRASE_FILE + 1)
+        content = Path(file).read_bytes()
     except (OSError, ValueError) as failed:
         problem = f"cannot be read: {getattr(failed, 'strerror', None) or type(failed).__name__}"
     # As the environment itself does it, so that bytes that are not UTF-8 come through.
     text = re.sub(r"\r?\n\Z", "", content.decode("utf-8", "surrogateescape"))
-    if len(content) > _LARGEST_PASSPHRASE_FILE:
-        problem = f"is larger than {_LARGEST_PASSPHRASE_FILE} bytes, which no passphrase is"
-    elif not (text or problem):
+    if not (text or problem):
         problem = "is empty"
     if not problem:
         return text

@@ -8,7 +8,6 @@ error trackers show the locals of every frame, so errors leave the functions tha
 import functools
 import inspect
 import re
-from base64 import b64decode
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -51,15 +50,6 @@ _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _PUBLIC = re.compile(rb"-----BEGIN (?:RSA )?PUBLIC KEY-----")
-#: The headers of an encrypted PKCS#1 key, whose length shows where they end if the line ends are lost.
-_HEADERS = re.compile(
-    rb"\s*(Proc-Type: 4,ENCRYPTED)\s*(DEK-Info: (?:AES-[0-9]{3}-CBC,[0-9A-Fa-f]{32}|DES-EDE3-CBC,[0-9A-Fa-f]{16}))"
-)
-#: What a file or an .env reader leaves around a passphrase.
-_LINE_ENDS: Final = ("\n", "\r", b"\n", b"\r")
-_QUOTES: Final = ('"', "'", b'"', b"'")
-#: The object identifier of RSASSA-PSS, with its DER tag and length, as it stands near the start of a PKCS#8 key.
-_PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 
 _MAKE_ONE = "Pass an RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
 _WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
@@ -70,8 +60,6 @@ _CONVERT = "Convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`."
 class LocalSigner:
     """
     Signs with a key in this process; it cannot be pickled, and its ``repr`` shows the size of the key alone.
-
-    Copying it gives the same object back, since nothing about it can change.
 
     Args:
         key: The operator's RSA private key (spec §5).
@@ -97,11 +85,6 @@ class LocalSigner:
 
     def __repr__(self) -> str:
         return f"LocalSigner(RSA, {self._key.key_size} bits)"
-
-    def __copy__(self, memo: object = None) -> "LocalSigner":
-        return self
-
-    __deepcopy__ = __copy__
 
     def __reduce__(self) -> str:
         raise TypeError("a LocalSigner holds a private key and is not pickled; load the key in each process instead")
@@ -237,7 +220,7 @@ def _private_block(name: str, pem: bytes) -> bytes:
     blocks = {match[0]: match[1] for match in _BLOCK.finditer(pem)}
     private = [block for block, label in blocks.items() if label.endswith(b"PRIVATE KEY")]
     if len(private) == 1:
-        return _with_line_ends(name, private[0])
+        return _with_line_ends(private[0])
     if private:
         problem = f"holds {len(private)} private keys, and which one signs is not clear"
         raise _unfit(name, problem, "Keep one in the file.")
@@ -250,19 +233,16 @@ def _private_block(name: str, pem: bytes) -> bytes:
     raise _unfit(name, "holds no private key", _MAKE_ONE)
 
 
-def _with_line_ends(name: str, block: bytes) -> bytes:
+def _with_line_ends(block: bytes) -> bytes:
     """Return *block* with the line ends that hosting panels, secret stores and .env files lose, escape or indent."""
     # Neither base64 nor a header has a backslash.
     text = re.sub(rb"\\+[rn]", b"\n", block)
-    headers, parts = b"", _BLOCK.fullmatch(text)
+    parts = _BLOCK.fullmatch(text)
     assert parts is not None  # An escape is no part of the first or the last line.
     label, body = parts.groups()
-    if found := _HEADERS.match(body):
-        headers, body = b"%b\n%b\n\n" % found.groups(), body[found.end() :]
-    elif b"DEK-Info" in body or b"Proc-Type" in body:
-        problem = "has a cipher that cannot be read here, or its lines Proc-Type and DEK-Info are damaged"
-        raise _unfit(name, problem, f"{_COPY_AGAIN} {_CONVERT}")
-    return b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (label, headers, b"\n".join(body.split()), label)
+    if b"Proc-Type" in body:  # The headers of an encrypted PKCS#1 key end with a blank line.
+        return text
+    return b"-----BEGIN %b-----\n%b\n-----END %b-----\n" % (label, b"\n".join(body.split()), label)
 
 
 def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> object:
@@ -283,27 +263,16 @@ def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> objec
     try:
         # The environment hands over bytes that are not UTF-8 as lone surrogates; these turn them back.
         secret = passphrase.encode("utf-8", "surrogateescape") if isinstance(passphrase, str) else passphrase
-        if _is_for_pss(block):
-            raise _unfit(name, "may make PSS signatures alone, and ours are PKCS#1 v1.5", _MAKE_ONE)
         return serialization.load_pem_private_key(block, secret)
     except UnsupportedAlgorithm:
         raise _unfit(name, "has a cipher that cannot be read here", _CONVERT) from None
     except (ValueError, TypeError):
         if encrypted:
-            problem, remedy = "the passphrase is wrong, or the key is damaged", "Check the passphrase first."
-            if passphrase is not None and passphrase[-1:] in _LINE_ENDS:
-                problem, remedy = "the passphrase ends with a line break", "Remove the line break."
-            elif passphrase is not None and passphrase[:1] == passphrase[-1:] and passphrase[:1] in _QUOTES:
-                problem, remedy = "the passphrase is in quotes", "Remove the quotes, unless they are a part of it."
+            problem = "the passphrase is wrong, or the key is damaged"
+            remedy = "Check the passphrase. Quotes and line breaks around it are a part of it."
             raise _unfit(name, f"cannot be decrypted: {problem}", remedy) from None
         problem = "is damaged: it looks like a private key and cannot be read as one"
         raise _unfit(name, problem, _COPY_AGAIN) from None
-
-
-def _is_for_pss(block: bytes) -> bool:
-    """Return whether an open PKCS#8 *block* says that its key makes PSS signatures alone, which loading it forgets."""
-    parts = _BLOCK.match(block)
-    return parts is not None and parts[1] == b"PRIVATE KEY" and _PSS_OID in b64decode(parts[2])[:32]
 
 
 def _public_key_in(name: str, pem: bytes) -> RSAPublicKey:
@@ -339,9 +308,6 @@ def _read(source: Path | str | bytes, argument: str) -> tuple[str, bytes]:
         return name, pem
     if not pem.strip():
         raise _unfit(name, "is empty", "Check that the file or variable was filled in.", argument)
-    if pem.startswith(b"\x30"):
-        remedy = "Convert it with `openssl pkey -inform DER -in KEY -out KEY.pem`, a public key with -pubin."
-        raise _unfit(name, "is in DER, not PEM", remedy, argument)
     remedy = "Check the path." if isinstance(source, Path) else "For a file, pass Path(...) instead of its name."
     raise _unfit(name, "is not PEM, which begins with '-----BEGIN'", remedy, argument)
 

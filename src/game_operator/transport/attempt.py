@@ -1,6 +1,7 @@
 """What an attempt to send a request led to: how far it got, and what a response or an error means."""
 
 import os
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -80,9 +81,22 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
     is_misnamed = "aiohttp" in roots_of(error.__cause__).values()
     sent = progress.is_sent or (not is_connecting and (is_misnamed or kinds.isdisjoint(_NEVER_SENT)))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-    return TransportFailed(reason_of(error), sent, timed_out)
+    return TransportFailed(reason_of(error), sent, timed_out, _remedy_for(error))
 
 
+def _remedy_for(error: BaseException | None) -> str:
+    """Return what to do about an error of TLS that stands behind *error*, or ""."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "Check the host name in the address. For a private CA, set SSL_CERT_FILE to its certificates."
+    if getattr(error, "reason", None) in _NO_TLS:
+        return "Nothing was sent: that port speaks plain http, not TLS. Pass http:// instead of https://."
+    return ""
+
+
+#: What OpenSSL calls an answer that is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: Libraries whose errors have the same names, and those that say that a request never left.
 _FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
@@ -103,7 +117,8 @@ def reason_of(error: Exception) -> str:
     if behind is not None and behind.errno:
         text = os.strerror(behind.errno)  # anyio's words around it say nothing.
     if "header value" in text:
-        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
+        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client. All its
+        # errors have one class, and nothing but this sentence tells them apart.
         text = "a header has a value that cannot be sent"
     return f"{name}: {text}" if text else name
 

@@ -129,11 +129,6 @@ async def _not_http(kind: str, receive: Receive, send: Send) -> None:
     if kind == "websocket":
         await send({"type": "websocket.close", "code": 1000})  # Before it was accepted: HTTP 403.
         return
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        await send({"type": "lifespan.startup.failed", "message": "asgi_app runs under asyncio, and not under trio"})
-        return
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})

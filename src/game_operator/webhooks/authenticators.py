@@ -322,7 +322,7 @@ class IpAllowList:
             told = shown(request.peer)
             if named is not None:
                 told = f"{shown(named) if named else 'of nobody'}, which the proxy {told} names in X-Forwarded-For,"
-            raise WebhookSignatureError(f"the address {told} {_why_not_let_in(address, named, request.peer)}")
+            raise WebhookSignatureError(f"the address {told} is not on the allow-list")
 
     def _caller(self, request: WebhookRequest) -> tuple[_Address | None, str | None]:
         """Return the caller's address, and what X-Forwarded-For says it is; None for who connected without a proxy."""
@@ -383,13 +383,6 @@ def _forwarded_address(text: str) -> _Address | None:
     if written is None or int(written["port"] or 0) > _HIGHEST_PORT:
         return None
     return _parsed_address(written["bracketed"] or written["four"] or written["six"])
-
-
-def _why_not_let_in(address: _Address | None, named: str | None, peer: object) -> str:
-    if address is None and named != "":
-        return "cannot be read as an address"
-    is_as_written = address is None or str(address) == (peer if named is None else named)
-    return "is not on the allow-list" + ("" if is_as_written else f" (read as {address})")
 
 
 def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:

@@ -171,15 +171,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _holds(error: BaseException, *kinds: type[BaseException]) -> bool:
-    # Not by a group's own methods: split and subgroup call what a subclass may have changed.
-    waiting = [error]
-    while waiting:
-        error = waiting.pop()
-        if isinstance(error, kinds):
-            return True
-        if isinstance(error, BaseExceptionGroup):
-            waiting += error.exceptions
-    return False
+    return isinstance(error, BaseExceptionGroup) and error.subgroup(kinds) is not None
 
 
 def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> object:

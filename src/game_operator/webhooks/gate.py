@@ -121,14 +121,8 @@ class Gate:
         self._covers_body = covers_body(authenticator)
         self._instances = instances
 
-    def open(self, request: WebhookRequest, *, now_millis: int | None = None) -> WebhookCall | DepositBatch | Refusal:
-        """
-        Return the call in *request*, or why it is refused.
-
-        *now_millis* is for authenticators that look at the time; ours do not. Never raises.
-        """
-        if now_millis is not None:
-            request = replace(request, at_millis=now_millis)
+    def open(self, request: WebhookRequest) -> WebhookCall | DepositBatch | Refusal:
+        """Return the call in *request*, or why it is refused; never raises."""
         operation = ""
         try:
             operation = self._operation_at(request.path)
@@ -303,11 +297,11 @@ def _hints_in(request: WebhookRequest) -> str:
 def _encoding_of(request: WebhookRequest) -> str:
     """Return what to add to a reason if the body may be compressed, else ""."""
     values = [value.strip() for name, value in request.headers if name == b"content-encoding"]
-    told = b", ".join(values).decode("latin-1")
-    if not told or told.lower() == "identity":
+    coding = b", ".join(values).decode("latin-1")
+    if not coding or coding.lower() == "identity":
         return ""
     return (
-        f". The body's Content-Encoding is {shown(told[:_SHOWN_CHARACTERS])}, and the receiver never unpacks a body: "
+        f". The body's Content-Encoding is {shown(coding[:_SHOWN_CHARACTERS])}, and the receiver never unpacks a body: "
         "switch off the compression of request bodies, in the proxy or at the caller"
     )
 

@@ -348,7 +348,7 @@ def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Pat
     if as_json:
         assert told.error["type"] == "RequestNotSentError"
     else:
-        assert "Nothing was sent" in told.err
+        assert "never left" in told.err
 
 
 @pytest.mark.outside

@@ -133,10 +133,10 @@ def test_a_list_that_another_call_asked_for_earlier_is_not_the_last_word(service
 def test_until_a_fetch_succeeds_nothing_is_refused_for_good(
     service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, answer: Any
 ) -> None:
-    """SYSTEM_ERROR; the service is asked again after one second, two, four, and so on up to a minute."""
+    """SYSTEM_ERROR; the service is asked again after a second."""
     good, service.games = service.games, answer
     assert post(catalogue, "i0") == "SYSTEM_ERROR"
-    for pause in (1, 2, 4, 8, 16, 32, 60, 60):
+    for pause in (1, 1, 1):
         fetches = service.fetches
         service.clock.seconds += pause - 0.1
         assert post(catalogue, "i0") == "SYSTEM_ERROR"
@@ -165,7 +165,7 @@ def test_a_held_list_refuses_nobody(service: ListedGames, catalogue: Catalogue, 
     service.games = [named("new", "n1")]
     assert [post(catalogue, each) for each in ("n1", "theirs", "i0")] == ["SYSTEM_ERROR", "SYSTEM_ERROR", None]
     assert handler.anomalies == []
-    catalogue.accept_held()
+    catalogue.refresh(most_gone=Decimal(1))
     assert [post(catalogue, each) for each in ("n1", "i0")] == [None, None]
 
 
@@ -174,15 +174,16 @@ def test_an_instance_once_seen_stays_accepted(
     service: ListedGames, post: Post, tmp_path: Any, body: dict[str, Any]
 ) -> None:
     """Over a restart too, whatever the service lists by then, and while it is down."""
-    store, claim = tmp_path / "games.json", None if body is WITHDRAW else body
-    before = service.catalogue(store, wait_seconds=20)
-    before.refresh()
-    service.games = service.games[:9]  # type: ignore[index]  # It is a list.
-    before.refresh()
-    service.games = 500
-    for catalogue in (before, service.catalogue(store)):
-        assert "i9" not in {each.id for game in catalogue for each in game.instances}
-        assert post(catalogue, "i9", claim) is None
+    claim = None if body is WITHDRAW else body
+    with SqlLedger(f"sqlite:///{tmp_path / 'games.db'}") as store:
+        before = service.catalogue(store, wait_seconds=20)
+        before.refresh()
+        service.games = service.games[:9]  # type: ignore[index]  # It is a list.
+        before.refresh()
+        service.games = 500
+        for catalogue in (before, service.catalogue(store)):
+            assert "i9" not in {each.id for game in catalogue for each in game.instances}
+            assert post(catalogue, "i9", claim) is None
     assert service.fetches == 2
 
 

@@ -1,7 +1,6 @@
 """A reconciliation that many workers share: threads, processes, and Dask with a worker that is killed."""
 
 import os
-import pickle
 import signal
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.reconcile_factory import DATABASE, make
 from tests.support.servers import wsgi_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
@@ -66,10 +64,6 @@ class World:
         monkeypatch.setenv("GAME_OPERATOR_BASE_URL", sandbox.base_url)
         monkeypatch.setenv("GAME_OPERATOR_ID", sandbox.operator_id)
         monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_FILE", str(private))
-        monkeypatch.setenv(DATABASE, url)
-        self.processes = folder / "processes"
-        self.processes.mkdir()
-        monkeypatch.setenv("TESTS_RECONCILE_PROCESSES", str(self.processes))
 
     def check(self, reconciler: Reconciler) -> None:
         """Assert that each bet was judged once and settled once."""
@@ -92,48 +86,33 @@ def world(postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.drawn(1)
 def test_threads(world: World, workers: int) -> None:
-    """They share one client and one ledger."""
+    """They share one client."""
     reconciler = Reconciler(world.client, world.wallet, **QUICK)
     with ThreadPoolExecutor(workers) as pool:
-        reconciler.run(executor=pool, workers=workers, **REPAIR)
+        reconciler.run(executor=pool, **REPAIR)
     world.check(reconciler)
 
 
 def test_processes(world: World) -> None:
-    """Each makes its own client and ledger, once, and the run is shared by leases."""
-    with (
-        Reconciler.from_factory(make, **QUICK) as reconciler,
-        ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
-    ):
-        reconciler.run(executor=pool, workers=2, **REPAIR)
-        world.check(reconciler)
-        reconciler.run(executor=pool, workers=2)
-        assert {row["verdict"] for row in reconciler.report().rows()} == {"agrees"}
-    assert 2 <= len(list(world.processes.iterdir())) <= 3, "ours and those of the pool, each once"
-
-
-def test_processes_need_a_factory(world: World) -> None:
-    """Neither a client nor a ledger can travel, and the error says what to do."""
+    """Each makes a client from its environment, once, and needs neither the ledger nor the key of this one."""
     reconciler = Reconciler(world.client, world.wallet, **QUICK)
-    with ProcessPoolExecutor(1) as pool, pytest.raises(ConfigurationError, match="from_factory"):
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        reconciler.run(executor=pool, **REPAIR)
+        world.check(reconciler)
         reconciler.run(executor=pool)
-    assert reconciler.status() is None, "nothing was begun"
-    with pytest.raises(ConfigurationError, match="from_factory"):
-        pickle.dumps(reconciler)
+        assert {row["verdict"] for row in reconciler.report().rows()} == {"agrees"}
 
 
-@pytest.mark.parametrize(
-    ("factory", "options", "problem"),
-    [
-        pytest.param(lambda: None, {}, "imported by its name", id="a lambda"),
-        pytest.param(make, {"clock_millis": lambda: 0}, "clock_millis cannot travel", id="a clock"),
-        pytest.param(make, {"catalogue": object()}, "catalogue cannot travel", id="a catalogue"),
-    ],
-)
-def test_what_is_no_factory(factory: Callable[[], Any], options: dict[str, Any], problem: str) -> None:
-    """It is refused before anything is made."""
-    with pytest.raises(ConfigurationError, match=problem):
-        Reconciler.from_factory(factory, **options)
+def test_processes_of_another_operator(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another operator is answered says nothing of our bets."""
+    monkeypatch.setenv("GAME_OPERATOR_ID", "another")
+    reconciler = Reconciler(world.client, world.wallet, **QUICK)
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        pytest.raises(ConfigurationError, match="names the operator 'another'"),
+    ):
+        reconciler.run(executor=pool)
+    assert reconciler.run().verdicts["settle"].bets == BETS, "the run goes on without it"
 
 
 class _Lost(Executor):
@@ -161,26 +140,16 @@ def test_dask_with_a_killed_worker(world: World) -> None:
 
     local: Any = LocalCluster  # Dask has no types.
     dask: Any = Client
+    reconciler = Reconciler(world.client, world.wallet, **QUICK | {"rate_per_second": 10.0})
     with (
-        Reconciler.from_factory(make, **QUICK | {"rate_per_second": 40.0}) as reconciler,
         local(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as cluster,
         dask(cluster) as client,
         ThreadPoolExecutor(1) as beside,
     ):
-        done = beside.submit(reconciler.run, executor=client.get_executor(), workers=2, **REPAIR)
-        victim = _first_worker(world.processes)
-        time.sleep(0.3)
+        victim = next(iter(client.run(os.getpid).values()))
+        done = beside.submit(reconciler.run, executor=client.get_executor(), **REPAIR)
+        time.sleep(1)
+        assert not done.done()
         os.kill(victim, signal.SIGKILL)
         done.result(timeout=90)
         world.check(reconciler)
-
-
-def _first_worker(folder: Path) -> int:
-    """Return the number of a worker process, once it has made its client."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        numbers = {int(each.name) for each in folder.iterdir()} - {os.getpid()}
-        if numbers:
-            return min(numbers)
-        time.sleep(0.01)
-    raise AssertionError("no worker has begun")

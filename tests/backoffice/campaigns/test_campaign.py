@@ -10,12 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from game_operator import ConfigurationError, DepositCall
+from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, RunError
-from game_operator.backoffice.campaigns import Counted, GrantResult, granting
+from game_operator.backoffice.campaigns import Counted, GrantResult, granting, run_states
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
+from game_operator.backoffice.journal import journal
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
+from game_operator.ledger.sql import write_with
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
 
 pytestmark = pytest.mark.outside
@@ -165,34 +167,71 @@ def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: S
     assert next(each for each in made.results() if each.player_id == "p1").free_bet_id is None
 
 
-def test_a_grant_counts_as_sent_from_before_the_process_died(
-    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may have been made then, and what was claimed since is a cost of the campaign."""
-    made = planned(service, books, 1)
-    monkeypatch.setattr(GrantingService, "_granted", _killing(GrantingService._granted))
-    with pytest.raises(_KilledError):
-        made.run(**FAST)
-    books.apply(_claim("c1", "p1", 750))
-    _end_leases(books)
-    report = made.run(**FAST)
-    assert (report.granted, report.cost.claims) == (1, 1)
-
-
 class _KilledError(BaseException):
     """As if the process had died."""
 
 
-def _killing(granted: Any) -> Any:  # Any: a method of the service.
-    """Return *granted* such that whoever asks for the first time dies before the answer arrives."""
+def test_that_a_grant_is_sent_is_committed_before(service: GrantingService, books: SqlLedger) -> None:
+    """At each request, and of that grant alone: what was answered before it is kept by then."""
+    seen = list[tuple[str, dict[str, int]]]()
+    made = planned(service, books, 14)
 
-    def dies(self: GrantingService, asked: Any) -> Any:
-        answer = granted(self, asked)
-        if len(self.asked) == 1:
-            raise _KilledError
-        return answer
+    def looks(_number: int, asked: Any) -> None:
+        sending = [each.player_id for each in made.results() if each.state == "sending"]
+        seen.append((asked["player_id"], dict.fromkeys(sending, 1)))
 
-    return dies
+    service.plot = looks
+    assert made.run(**FAST).granted == 14
+    assert seen == [(player, {player: 1}) for player, _ in seen]
+    assert len(seen) == 14
+
+
+def test_of_two_commits_one_is_spared_where_the_next_turn_is_near(
+    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a grant and the beginning of the next one are one commit; a new chunk and new turns are more."""
+    commits = _Commits(monkeypatch)
+    made = planned(service, books, 40)
+    commits.done = 0
+    made.run(**FAST)
+    assert 40 < commits.done < 60
+
+
+@pytest.mark.drawn(6)
+@pytest.mark.parametrize("number", range(1, 22))
+def test_whoever_dies_after_a_commit_has_granted_nobody_twice(
+    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """After each commit of a run of twelve grants, the last ones of which are begun with the answer before them."""
+    made = planned(service, books, 12)
+    with monkeypatch.context() as patch:
+        commits = _Commits(patch, last=number)
+        with pytest.raises(_KilledError):
+            made.run(**FAST)
+        assert commits.done == number
+    _end_leases(books)
+    report = made.run(**FAST)
+    assert (report.state, report.granted, report.findings) == ("finished", 12, ())
+    assert service.players() == sorted(players(12))
+
+
+class _Commits:
+    """Counts the commits of a campaign; after the *last* one the process has died, and commits no more."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, last: int = 1 << 30) -> None:
+        self.done = 0
+
+        def counted(ledger: SqlLedger, script: Any) -> Any:
+            if self.done >= last:
+                raise _KilledError
+            result = write_with(ledger, script)
+            self.done += 1
+            if self.done == last:
+                raise _KilledError
+            return result
+
+        for module in (granting, journal, run_states):
+            patch.setattr(module, "write_with", counted)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -222,7 +261,6 @@ def test_an_interrupted_plan_has_one_canary(
 def _end_leases(ledger: SqlLedger) -> None:
     """Let the leases of processes that have died be over, as they are a minute later."""
     from game_operator.ledger.engine.script import Execute, Script
-    from game_operator.ledger.sql import write_with
 
     def script(dialect: Any) -> Script[None]:
         yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
@@ -513,23 +551,6 @@ def test_two_plan_the_same_at_once(service: GrantingService, books: SqlLedger) -
     assert service.players() == sorted(players(40))
 
 
-def test_the_cost_so_far(service: GrantingService, books: SqlLedger) -> None:
-    """Claims of the players since they were granted, each once though a player has two grants."""
-    rows: list[Any] = [*players(11), {"player_id": "p1", "instance_id": "i2"}]
-    books.apply(_claim("early", "p1", 7_000))
-    made = campaign(service, books)
-    made.plan(rows)
-    made.run(**FAST)
-    for claim in (_claim("c1", "p1", 250), _claim("c2", "p2", 1_000), _claim("c3", "p30", 9_000)):
-        assert books.apply(claim).applied
-    cost = made.report().cost
-    assert (cost.claims, cost.won_cents) == (2, {"unknown": 1_250})
-
-
-def _claim(tx_id: str, player_id: str, amount_cents: int) -> DepositCall:
-    return DepositCall(player_id=player_id, tx_id=tx_id, amount_cents=amount_cents, action="FREE_BET_CLAIM")
-
-
 @pytest.mark.parametrize("rate", [0, -1, 10_001, float("nan"), float("inf"), "20", True])
 def test_rates_that_cannot_be(service: GrantingService, memory: SqlLedger, rate: Any) -> None:
     with pytest.raises(ConfigurationError, match="rate_per_second"):
@@ -615,5 +636,5 @@ def test_a_chunk_stays_taken_while_the_service_lets_us_wait(
         save(self, *args, **options)
 
     monkeypatch.setattr(Journal, "save", counted)
-    planned(service, memory, 3).run(rate_per_second=20.0, concurrency=1)
+    planned(service, memory, 3).run(rate_per_second=5.0, concurrency=1)
     assert len(saved) > 3 + 1  # Three answers, and the end of the chunk.

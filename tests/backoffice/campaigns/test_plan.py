@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, CampaignRefusedError, Catalogue, RunError
 from game_operator.backoffice.campaigns import GrantState
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from tests.support.catalogues import named
 from tests.support.grants import BASE_URL, DAY_MILLIS, OPERATOR, GrantingService, campaign, players
 from tests.support.seeds import random_of
@@ -248,7 +248,7 @@ def test_async_clients_and_ledgers_are_refused(
     other = AsyncOperatorClient("https://api.example.com", "acme", private_key)
     with pytest.raises(TypeError, match="client is async"):
         Campaign(other, memory, "summer")  # type: ignore[arg-type]
-    for ledger in (AsyncSqlLedger("sqlite:///:memory:"), MemoryLedger(opening_cents={}), None):
+    for ledger in (AsyncSqlLedger("sqlite:///:memory:"), None):
         with pytest.raises(TypeError, match="ledger must be an open SqlLedger"):
             Campaign(service.client, ledger, "summer")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="client must be an OperatorClient"):

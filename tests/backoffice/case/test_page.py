@@ -1,4 +1,4 @@
-"""The page and its check: what comes from outside stays data, and any change is found."""
+"""The page: what comes from outside stays data."""
 
 import json
 import re
@@ -13,11 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from playwright.sync_api import Browser
 
 from game_operator import OperatorClient
-from game_operator.backoffice import CaseFile, case_file, check_case_file
+from game_operator.backoffice import CaseFile, case_file
 from game_operator.backoffice.case import canonical
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import ItemResult, NewItem
-from game_operator.errors import ConfigurationError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.rules.book import NewFinding
 from tests.support.browser import chromium, visiting
@@ -42,8 +41,7 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
     chunk = journal.claim(begun.id, "one")
     assert chunk is not None
     journal.save(chunk, [ItemResult(HOSTILE, HOSTILE, {}, evidence=body)], findings=[finding], done=True)
-    exchanges = [(f"/{HOSTILE}", {"x-a": "b"}, body), ("/deposit", {HOSTILE.encode().hex(): "x"}, b"\xff<script>")]
-    return case_file(ledger, HOSTILE, redact=redact, exchanges=exchanges)
+    return case_file(ledger, HOSTILE, redact=redact)
 
 
 @pytest.fixture
@@ -61,18 +59,17 @@ def own(sqlite_url: str) -> Iterator[SqlLedger]:
         pytest.param(500, "<html>", "HTTP 500", id="an error without JSON"),
     ],
 )
-def test_a_provider_that_has_neither_bet_nor_round(
+def test_what_came_of_the_question(
     own: SqlLedger, private_key: RSAPrivateKey, status: int, body: Any, told: str
 ) -> None:
-    """Our own row names the round, so it is asked for, too; the page says what came of both."""
+    """The page says it."""
     own.open_account("p1", Decimal(100))
     own.apply(withdraw(instance_id="i1", round_id="r1"))
     http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)))
     with OperatorClient("https://api.example.com", "acme", private_key, http_client=http, retries=0) as client:
         case = case_file(own, "b1", client=client)
     page = case.to_html()
-    assert page.count(told) >= 2
-    assert check_case_file(page.encode()).is_unaltered
+    assert told in page
 
 
 class _Elements(HTMLParser):
@@ -101,8 +98,6 @@ def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:
     assert not {name for name in seen.attributes if name.startswith("on") or name in ("src", "href", "style")}
     assert not re.search("[\u202e\u2028\ufeff]", page)
     assert "alert(1)" in page
-    assert check_case_file(page.encode()).is_unaltered
-    assert check_case_file(case.to_json().encode()) == (HOSTILE, case.digest, "")
     assert case.to_json().isascii()
     assert case.contents["bet_id"] == HOSTILE
     if not redact:
@@ -133,76 +128,6 @@ def _visit(browser: Browser, url: str) -> None:
         assert document["contents"]["bet_id"] == HOSTILE
         assert page.locator("h1").inner_text().startswith("Bet </pre></script>")
     assert dialogs == []
-
-
-def _changed(text: str, old: str, new: str) -> bytes:
-    assert old in text
-    return text.replace(old, new, 1).encode()
-
-
-@pytest.fixture
-def case(own: SqlLedger) -> CaseFile:
-    """A case file of a closed bet."""
-    own.open_account("p1", Decimal(100))
-    own.apply(withdraw())
-    own.apply(deposit())
-    return case_file(own, "b1")
-
-
-def test_each_change_of_a_json_case_file_is_found(case: CaseFile) -> None:
-    text = case.to_json()
-    assert check_case_file(text.encode()).is_unaltered
-    changed = check_case_file(_changed(text, '"won_cents":1250', '"won_cents":1251'))
-    assert not changed.is_unaltered
-    assert changed.problem.startswith("The contents were changed: their SHA-256 is ")
-    assert changed.digest != case.digest
-
-
-def test_each_change_of_a_page_is_found(case: CaseFile) -> None:
-    """Of what people read as well: the page follows from the JSON in it."""
-    page = case.to_html()
-    assert check_case_file(page.encode()).is_unaltered
-    assert check_case_file(page.replace("\n", "\r\n").encode()).is_unaltered
-    shown = check_case_file(_changed(page, "<dd>12.50</dd>", "<dd>12.51</dd>"))
-    assert shown.problem.startswith("The JSON in the page is unaltered, but the page around it is not")
-    inside = check_case_file(_changed(page, "&#34;won_cents&#34;:1250", "&#34;won_cents&#34;:1251"))
-    assert inside.problem.startswith("The contents were changed")
-
-
-def test_contents_with_a_hash_that_are_no_case(case: CaseFile) -> None:
-    """Somebody may write both: a page of them is not one that this version makes."""
-    contents = {"bet_id": "b1", "made_by": "me"}
-    forged = CaseFile(contents)
-    assert check_case_file(forged.to_json().encode()).is_unaltered
-    start, _, rest = case.to_html().partition('<pre id="case-file">')
-    page = f'{start}<pre id="case-file">{forged.to_json()}{rest[rest.index("</pre>") :]}'
-    assert "is not what this version makes of it" in check_case_file(page.encode()).problem
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"{}", id="an object"),
-        pytest.param(b"[]", id="a list"),
-        pytest.param(b"<html></html>", id="another page"),
-        pytest.param(b"[" * 100_000, id="too deep"),
-        pytest.param(b'{"format":1,"digest":"a","contents":[]}', id="contents of another kind"),
-        pytest.param(
-            b'{"format":1,"digest":"a","digest":"b","contents":{"bet_id":"b","made_by":"m"}}', id="a member twice"
-        ),
-        pytest.param(b'{"format":1,"digest":"a","contents":{"bet_id":"b","made_by":"m","x":NaN}}', id="NaN"),
-        pytest.param(b"\xff\xfe", id="not UTF-8"),
-    ],
-)
-def test_files_that_are_no_case_files(data: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="This is not a case file"):
-        check_case_file(data)
-
-
-def test_a_case_file_of_a_later_format() -> None:
-    with pytest.raises(ConfigurationError, match="has the format 2, and this version knows 1"):
-        check_case_file(b'{"format":2,"digest":"a","contents":{"bet_id":"b","made_by":"m"}}')
 
 
 def test_canonical_json() -> None:

@@ -4,7 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal, Paced, add_items_to_script
+from game_operator.backoffice.journal.journal import (
+    MOST_FAILURES,
+    Journal,
+    Paced,
+    add_items_to_script,
+    move_items_script,
+)
 from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger import SqlLedger
@@ -50,6 +56,11 @@ def begun(journal: Journal, *keys: str, name: str = "", chunk_size: int = 2) -> 
     )
     items = [NewItem(key, {"of": key}, 100) for key in keys]
     return journal.add_page(run, items, cursor="", ready=True, chunk_size=chunk_size)
+
+
+def turns(journal: Journal, clock: Clock, run: Run, count: int) -> list[int]:
+    """Return when the next calls may be made, in milliseconds."""
+    return [clock.millis + round(1_000 * seconds) for seconds in journal.turns(run.id, count)]
 
 
 def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> None:
@@ -133,9 +144,9 @@ def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> N
     with pytest.raises(LeaseLostError, match="Another process has taken over chunk 1"):
         journal.save(slow, [ItemResult("a", "agrees", {})], findings=[finding], done=True)
     with pytest.raises(LeaseLostError):
-        journal.begin_items(slow, ["a"], "sending")
+        journal.begin_item(slow, "a", "sending")
     assert journal.counts(run.id) == {"": (2, 200)}
-    journal.begin_items(quick, ["a"], "sending")
+    journal.begin_item(quick, "a", "sending")
     item = journal.item(run.id, "a")
     assert item is not None
     assert (item.state, item.attempts) == ("sending", 1)
@@ -149,9 +160,9 @@ def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None
     run = begun(journal, "a", "b")
     chunk = journal.claim(run.id, "one")
     assert chunk is not None
-    assert journal.begin_items(chunk, ["a"], "sending")
+    assert journal.begin_item(chunk, "a", "sending")
     journal.set_state(run.id, "paused")
-    assert not journal.begin_items(chunk, ["b"], "sending")
+    assert not journal.begin_item(chunk, "b", "sending")
     journal.save(chunk, [ItemResult("a", "granted", {})])
     assert journal.counts(run.id) == {"": (1, 100), "granted": (1, 0)}
 
@@ -186,7 +197,8 @@ def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
         chunk = journal.claim(run.id, "one")
         assert chunk is not None
         journal.save(chunk, [], done=True)
-    journal.add_chunk(run.id, ["c", "a"], ready_at_millis=clock.millis + 1)
+    ready = clock.millis + 1
+    write_with(journal.ledger, lambda dialect: move_items_script(dialect, run.id, ["c", "a"], ready_at_millis=ready))
     assert journal.claim(run.id, "one") is None
     clock.millis += 1
     again = journal.claim(run.id, "one")
@@ -195,23 +207,23 @@ def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
 
 
 def test_a_paused_run_gives_nothing_out(journal: Journal) -> None:
-    """Neither chunks nor slots, until it runs again."""
+    """Neither chunks nor turns, until it runs again."""
     run = begun(journal, "a")
     journal.set_state(run.id, "paused", "by hand")
     assert journal.claim(run.id, "one") is None
-    assert journal.slots(run.id, 3) == []
+    assert journal.turns(run.id, 3) == []
     journal.set_state(run.id, "running")
-    assert len(journal.slots(run.id, 3)) == 3
+    assert len(journal.turns(run.id, 3)) == 3
     assert journal.claim(run.id, "one") is not None
 
 
-def test_slots_are_shared(journal: Journal, clock: Clock) -> None:
+def test_turns_are_shared(journal: Journal, clock: Clock) -> None:
     """However many ask: the next calls are an interval apart, and a break is not made up for."""
     run = begun(journal, "a")
-    assert journal.slots(run.id, 3) == [clock.millis, clock.millis + 1, clock.millis + 2]
-    assert journal.slots(run.id, 2) == [clock.millis + 3, clock.millis + 4]
+    assert turns(journal, clock, run, 3) == [clock.millis, clock.millis + 1, clock.millis + 2]
+    assert turns(journal, clock, run, 2) == [clock.millis + 3, clock.millis + 4]
     clock.millis += 1_000
-    assert journal.slots(run.id, 1) == [clock.millis]
+    assert turns(journal, clock, run, 1) == [clock.millis]
 
 
 def test_the_rate_follows_the_service(journal: Journal, clock: Clock) -> None:
@@ -221,7 +233,7 @@ def test_the_rate_follows_the_service(journal: Journal, clock: Clock) -> None:
     assert chunk is not None
     journal.save(chunk, [], paced=Paced(refused=True, failed=1, wait_millis=7_000))
     assert journal.run(run.id).interval_micros == 2 * MICROS
-    assert journal.slots(run.id, 2) == [clock.millis + 7_000, clock.millis + 7_002]
+    assert turns(journal, clock, run, 2) == [clock.millis + 7_000, clock.millis + 7_002]
     for _ in range(30):
         journal.save(chunk, [], paced=Paced(answered=5))
     assert journal.run(run.id).interval_micros == MICROS
@@ -302,9 +314,9 @@ def test_a_service_that_asks_for_centuries(journal: Journal, clock: Clock) -> No
     chunk = journal.claim(run.id, "one")
     assert chunk is not None
     journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=7_200_000))
-    assert journal.slots(run.id, 1) == [clock.millis + 7_200_000]
+    assert turns(journal, clock, run, 1) == [clock.millis + 7_200_000]
     journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=10**18))
-    assert journal.slots(run.id, 1) == [clock.millis + 86_400_000]
+    assert turns(journal, clock, run, 1) == [clock.millis + 86_400_000]
 
 
 @pytest.mark.parametrize(("days", "is_ahead"), [(2, True), (3, False)])
@@ -312,7 +324,7 @@ def test_a_clock_that_was_ahead(journal: Journal, clock: Clock, days: int, is_ah
     """What it left is not waited for, where no service can have asked for that."""
     run = begun(journal, "a")
     clock.millis += days * 86_400_000
-    ahead = journal.slots(run.id, 1)[0] + 1
-    clock.millis -= days * 86_400_000 - 1  # The second slot of two days ahead is two days away to the millisecond.
+    ahead = turns(journal, clock, run, 1)[0] + 1
+    clock.millis -= days * 86_400_000 - 1  # The second turn of two days ahead is two days away to the millisecond.
     assert journal.turns(run.id, 1, soon_seconds=60) == ([] if is_ahead else [0])
-    assert journal.slots(run.id, 1) == [ahead if is_ahead else clock.millis + 1]
+    assert turns(journal, clock, run, 1) == [ahead if is_ahead else clock.millis + 1]

@@ -5,15 +5,13 @@ from game_operator.backoffice.campaigns.campaign import Campaign
 from game_operator.backoffice.campaigns.granting import Counted
 from game_operator.backoffice.campaigns.plan import CampaignPlan
 from game_operator.backoffice.campaigns.players import Problem
-from game_operator.backoffice.campaigns.report import CampaignReport, CampaignStatus, Cost, Tally
-from game_operator.backoffice.campaigns.results import GrantResult
+from game_operator.backoffice.campaigns.report import CampaignReport, CampaignStatus, GrantResult, Tally
 
 __all__ = [
     "Campaign",
     "CampaignPlan",
     "CampaignReport",
     "CampaignStatus",
-    "Cost",
     "Counted",
     "GrantResult",
     "GrantState",

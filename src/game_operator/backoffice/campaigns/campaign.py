@@ -3,11 +3,13 @@
 import inspect
 import secrets
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.campaigns.granting import CANARY_GRANTS
+from game_operator.backoffice.campaigns.granting import CANARY_GRANTS, Counting, Granting, ShowCounted
 from game_operator.backoffice.campaigns.grants import Grant, check_name
 from game_operator.backoffice.campaigns.plan import (
     CampaignPlan,
@@ -22,13 +24,13 @@ from game_operator.backoffice.campaigns.players import Players
 from game_operator.backoffice.campaigns.report import (
     CampaignReport,
     CampaignStatus,
+    GrantResult,
     report_on,
+    result_of,
     status_of,
+    write_results,
 )
-from game_operator.backoffice.campaigns.results import GrantResult, result_of, write_results
 from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned, stop
-from game_operator.backoffice.campaigns.spool import Spool
-from game_operator.backoffice.campaigns.worker_threads import ShowCounted, WorkerThreads
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
@@ -44,6 +46,8 @@ _DEFAULT_RATE: Final = 20.0
 _FASTEST_RATE: Final = 10_000.0
 _MOST_THREADS: Final = 64
 _CHUNK_GRANTS: Final = 50
+#: So many grants are added in a transaction.
+_PAGE: Final = 5_000
 _SILENCE_MILLIS: Final = 86_400_000
 _MICROS: Final = 1_000_000
 #: The cursor of a run to which no page was added: the first one is the canary.
@@ -68,7 +72,7 @@ class Campaign:
         count: Free bets for each player whose row says nothing else, 1 to 50 (spec §8).
         wager_amount_cents: The wager of each, 1 to 1,000,000 cents of the instance's currency.
         expire_duration_millis: For how long they can be played, 1 to 2,592,000,000 milliseconds (30 days).
-        source: The ledger's source whose claims tell what the campaign has cost.
+        source: The ledger's source that the players belong to; its findings have it.
         catalogue: Knows the games in place of a call of fetch-games, such as a ``Catalogue``.
 
     Raises:
@@ -98,8 +102,8 @@ class Campaign:
         self._catalogue = catalogue
         self._service = "" if client is None else service_name(client.base_url, client.operator_id)
         self._journal = Journal(ledger)
-        self._workers: WorkerThreads | None = None
-        self._is_interrupted = False
+        #: Asks the threads of this process to finish what is under way.
+        self._stopping = Event()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, service={self._service!r})"
@@ -144,23 +148,21 @@ class Campaign:
         client = self._client
         games = tuple(self._catalogue.games) if self._catalogue is not None else ()
         instances = instances_of(games or client.fetch_games())
-        with Spool() as spool:
-            draft = draw_up(
-                spool,
-                players,
-                campaign=self.name,
-                terms=self._terms,
-                instances=instances,
-                known=partial(self._known_players, check_players=check_players),
-            )
-            check_exposure(draft.exposure_cents, max_exposure_cents)
-            run, is_new = self._begun(draft)
-            if run.state == "planning":
-                self._fill(run, spool, draft.grants)
+        draft = draw_up(
+            players,
+            campaign=self.name,
+            terms=self._terms,
+            instances=instances,
+            known=partial(self._known_players, check_players=check_players),
+        )
+        check_exposure(draft.exposure_cents, max_exposure_cents)
+        run, is_new = self._begun(draft)
+        if run.state == "planning":
+            self._fill(run, draft.grants)
         return CampaignPlan(
             name=self.name,
             digest=draft.digest,
-            grants=draft.grants,
+            grants=len(draft.grants),
             exposure_cents=draft.exposure_cents,
             players_checked=draft.players_checked,
             is_new=is_new,
@@ -230,16 +232,14 @@ class Campaign:
 
     def interrupt(self) -> None:
         """Let ``run`` finish what is under way in this process, and return. A signal handler may call it, early too."""
-        self._is_interrupted = True
-        if self._workers is not None:
-            self._workers.stopping()
+        self._stopping.set()
 
     def status(self) -> CampaignStatus:
         """Return where the campaign stands; raise RunError if there is none of this name."""
         return status_of(self._journal, self._found())
 
     def report(self) -> CampaignReport:
-        """Return the status with what the campaign has cost so far, and its findings; it reads all grants."""
+        """Return the status with what was granted, and the findings; it reads all grants."""
         return report_on(self._journal, self._found())
 
     def results(self) -> Iterator[GrantResult]:
@@ -301,7 +301,7 @@ class Campaign:
         interval_micros = round(_MICROS / _DEFAULT_RATE)
         parameters = {
             "interval_micros": interval_micros,
-            "grants": draft.grants,
+            "grants": len(draft.grants),
             "exposure_cents": draft.exposure_cents,
             "currencies": draft.currencies,
         }
@@ -316,17 +316,18 @@ class Campaign:
             cursor=_NO_PAGE,
         )
 
-    def _fill(self, run: Run, spool: Spool, grants: int) -> None:
+    def _fill(self, run: Run, grants: list[Grant]) -> None:
         """Add all grants to *run*, of which some may be there: each is added once, by any number of processes."""
-        canary = spool.first(CANARY_GRANTS)
-        run = self._add(run, canary, CANARY_GRANTS)
-        for page in spool.pages(but=frozenset(canary)):
-            run = self._add(run, page, _CHUNK_GRANTS)
-        if set_planned(self._journal, run, grants):
+        run = self._add(run, grants[:CANARY_GRANTS], CANARY_GRANTS)
+        # In the order of their keys a database stores them quickest.
+        others = sorted(grants[CANARY_GRANTS:], key=lambda grant: grant.key)
+        for start in range(0, len(others), _PAGE):
+            run = self._add(run, others[start : start + _PAGE], _CHUNK_GRANTS)
+        if set_planned(self._journal, run, len(grants)):
             return
         if self._journal.run(run.id).state == "planning":
             raise RunError(
-                f"The plan of {self.name!r} does not have its {grants} grants. Nothing was sent. Plan it again."
+                f"The plan of {self.name!r} does not have its {len(grants)} grants. Nothing was sent. Plan it again."
             )
 
     def _add(self, run: Run, page: list[Grant], chunk_grants: int) -> Run:
@@ -367,14 +368,28 @@ class Campaign:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]
             if go_on(self._journal, run, interval_micros, again=again):
-                self._workers = WorkerThreads(self._journal, run, client, progress)
-                try:
-                    if self._is_interrupted:  # Before there were threads to stop.
-                        self._workers.stopping()
-                    self._workers.work(concurrency)
-                finally:
-                    self._workers, self._is_interrupted = None, False
+                self._work(run, client, concurrency, progress)
         return self.report()
+
+    def _work(self, run: Run, client: "OperatorClient", threads: int, progress: ShowCounted | None) -> None:
+        """Work with so many threads until the run ends or pauses; raise what one of them raised."""
+        counting, stopping = Counting(self._journal, run, progress), self._stopping
+
+        def work() -> None:
+            Granting(self._journal, run, client, stopping=stopping, counting=counting).work()
+
+        pool, waits = ThreadPoolExecutor(threads, "campaign"), True
+        try:
+            done, _ = wait([pool.submit(work) for _ in range(threads)], return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            waits = not stopping.is_set()  # After ``interrupt`` it is the second Ctrl-C.
+            raise
+        finally:  # After an error, too, the others finish what is under way.
+            stopping.set()
+            pool.shutdown(waits)
+            self._stopping = Event()
+        for each in done:
+            each.result()
 
     def _check_may_go(self, run: Run, *, confirm: bool, again: bool) -> None:
         if run.state == "paused" and run.why != PLANNED and not again:

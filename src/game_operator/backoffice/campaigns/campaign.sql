@@ -1,4 +1,4 @@
--- What campaigns do in the journal beside what all runs do. {rows} reads a parameter, a JSON array, as item.
+-- What campaigns do in the journal beside what all runs do.
 
 -- A planned campaign is as paused: nothing takes its chunks. It must have all of its grants.
 -- name: planned
@@ -31,9 +31,3 @@ SELECT COUNT(DISTINCT worker) FROM {prefix}chunks WHERE run_id = ? AND state = '
 
 -- name: findings
 SELECT {finding_columns} FROM {prefix}findings WHERE run_id = ? AND resolved_at_millis IS NULL ORDER BY id LIMIT ?
-
--- A claim names no grant: these are all claims of the players.
--- name: claims
-SELECT player_id, at_millis, amount_cents, currency FROM {prefix}calls
-WHERE source = ? AND operation = 'deposit' AND action <> 'BET' AND action = 'FREE_BET_CLAIM' AND code IS NULL
-    AND player_id IN (SELECT item ->> 0 FROM {rows}) AND at_millis >= ?

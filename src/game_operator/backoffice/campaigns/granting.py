@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Event, get_ident
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import zip_longest
+from threading import Event, Lock, get_ident
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from game_operator.backoffice.campaigns.answers import IN_DOUBT, SETTLED, Answer, GrantState, answer_of
 from game_operator.backoffice.campaigns.grants import grant_in
@@ -24,6 +25,7 @@ from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, Ru
 from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError, one_line
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
+from game_operator.ledger.sql import write_with
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -42,9 +44,14 @@ _POLL_SECONDS: Final = 0.5
 #: Turns are taken in advance for so long at most, and so many.
 _AHEAD_SECONDS: Final = 0.25
 _MOST_AHEAD: Final = 10
+#: A grant whose turn is so near is begun in the transaction that keeps the answer before it.
+_NEAR_SECONDS: Final = 0.1
 _LONGEST_REASON: Final = 300
 #: How often the lease of a chunk is renewed while the service lets us wait.
 _RENEWAL_SECONDS: Final = 10.0
+#: What all processes have done is counted so often, or less often where counting takes long.
+_COUNT_EVERY_SECONDS: Final = 2.0
+_COUNTING_SHARE: Final = 0.05
 
 
 class Counted(NamedTuple):
@@ -62,45 +69,60 @@ class Counted(NamedTuple):
     granted: int
 
 
-class Stopping:
-    """Whether this process stops, and why; shared by its threads, and safe to set from a signal handler."""
+#: Called after each grant.
+ShowCounted: TypeAlias = Callable[[Counted], object]
 
-    def __init__(self) -> None:
-        self._event = Event()
 
-    def __call__(self) -> None:
-        """Ask the threads to finish what is under way, and to begin nothing more."""
-        self._event.set()
+class Counting:
+    """Counts the grants that are settled, for all threads of a process."""
 
-    def wait(self, seconds: float) -> bool:
-        """Wait, unless it stops; return whether it does."""
-        return self._event.wait(max(0.0, seconds))
+    def __init__(self, journal: Journal, run: Run, show: ShowCounted | None) -> None:
+        self._journal, self._run_id, self._show = journal, run.id, show
+        self._lock = Lock()
+        self._counted, self._count_at = Counted(0, run.options["grants"], 0), 0.0
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether the threads were asked to stop."""
-        return self._event.is_set()
+    def add(self, state: GrantState) -> None:
+        """Count a grant that is settled in *state*, and show how far the campaign is."""
+        if self._show is None:
+            return
+        with self._lock:
+            settled, total, granted = self._counted
+            self._counted = Counted(settled + 1, total, granted + (state is GrantState.GRANTED))
+            if time.monotonic() >= self._count_at:
+                self._count()
+            self._show(self._counted)
+
+    def _count(self) -> None:
+        """Count what all processes have done."""
+        began = time.monotonic()
+        counts = self._journal.counts(self._run_id)
+        settled = sum(counts[state][0] for state in SETTLED if state in counts)
+        self._counted = Counted(settled, self._counted.total, counts.get(GrantState.GRANTED, (0, 0))[0])
+        ended = time.monotonic()
+        self._count_at = ended + max(_COUNT_EVERY_SECONDS, (ended - began) / _COUNTING_SHARE)
 
 
 class Granting:
-    """One thread's work at a run."""
+    """
+    One thread's work at a run.
+
+    Args:
+        journal: The journal.
+        run: The run.
+        client: Asks the service.
+        stopping: Set, it lets the thread finish what is under way, and begin nothing more.
+        counting: Counts what is settled.
+    """
 
     def __init__(
-        self,
-        journal: Journal,
-        run: Run,
-        client: "OperatorClient",
-        *,
-        stopping: Stopping,
-        on_settled: Callable[[GrantState], None],
+        self, journal: Journal, run: Run, client: "OperatorClient", *, stopping: Event, counting: Counting
     ) -> None:
         self._journal, self._run_id, self._name = journal, run.id, run.name
         # One attempt a call: what became of each is known, and is written down before the next.
         self._client = client.with_options(retries=0, deadline=_ATTEMPT_SECONDS)
-        self._stopping, self._on_settled = stopping, on_settled
-        self._worker = f"{socket.gethostname()}:{os.getpid()}:{get_ident()}"
+        self._stopping, self._counting = stopping, counting
+        #: When the next calls may be made, by ``time.monotonic``.
         self._turns = deque[float]()
-        self._clock_ahead_millis = self._sent_at_millis = 0
 
     def work(self) -> None:
         """
@@ -109,8 +131,9 @@ class Granting:
         Raises:
             LedgerError: The database cannot be used.
         """
-        while not self._stopping.is_asked:
-            chunk = self._journal.claim(self._run_id, self._worker)
+        worker = f"{socket.gethostname()}:{os.getpid()}:{get_ident()}"
+        while not self._stopping.is_set():
+            chunk = self._journal.claim(self._run_id, worker)
             if chunk is None:
                 if not self._waits_for_others():
                     return
@@ -148,25 +171,26 @@ class Granting:
 
     def _visit(self, chunk: Chunk) -> None:
         """Make one attempt at each grant of *chunk* that is not settled."""
-        self._clock_ahead_millis = self._journal.now_millis() - time.monotonic_ns() // 1_000_000
-        unsettled, is_canary = list[int](), chunk.number == CANARY_CHUNK
-        for item in chunk.items:
-            if item.state in SETTLED:
-                continue
-            if unsettled and is_canary:  # One at a time: first what became of that one.
-                break
-            answer = self._attempt(chunk, item) if self._has_turn(chunk) else None
-            if answer is None:  # This process stops, or the run does.
+        is_canary = chunk.number == CANARY_CHUNK
+        left = [item for item in chunk.items if item.state not in SETTLED]
+        unsettled, is_begun = list[int](), False
+        for item, following in zip_longest(left, left[1:]):
+            if not is_begun and not self._begins(chunk, item):  # This process stops, or the run does.
                 self._journal.save(chunk, (), again_millis=0)
                 return
-            if stops := answer.stops or (answer.refused and is_canary and f"one of the first grants: {_said(answer)}"):
-                self._save(chunk, item, answer, again_millis=0, beside=self._pausing(str(stops)))
+            answer = self._asked(item)
+            stops = answer.stops
+            if answer.refused and is_canary:
+                stops = stops or f"one of the first grants: {_said(answer)}"
+            is_begun = self._save(chunk, item, answer, following, stops)
+            if stops:
                 return
-            self._save(chunk, item, answer)
             if answer.state in SETTLED:
-                self._on_settled(answer.state)
+                self._counting.add(answer.state)
             else:
                 unsettled.append(item.attempts + 1)
+                if is_canary:  # One at a time: first what became of that one.
+                    break
         self._leave(chunk, unsettled, is_canary=is_canary)
 
     def _leave(self, chunk: Chunk, unsettled: list[int], *, is_canary: bool) -> None:
@@ -180,58 +204,72 @@ class Granting:
             wait_millis = min(AGAIN_MILLIS * 2 ** min(chunk.attempt - 1, 10), LONGEST_AGAIN_MILLIS)
             self._journal.save(chunk, (), again_millis=self._journal.now_millis() + wait_millis)
 
-    def _attempt(self, chunk: Chunk, item: Item) -> Answer | None:
-        """Commit that a grant is asked for, ask, and return what the answer means; None if the run was paused."""
+    def _begins(self, chunk: Chunk, item: Item) -> bool:
+        """Wait for a turn, and commit that a grant is asked for; return False if nothing is sent any more."""
+        # Turns were taken in advance, and a pause of the run counts at once.
+        return self._has_turn(chunk) and self._journal.begin_item(chunk, item.key, GrantState.SENDING)
+
+    def _asked(self, item: Item) -> Answer:
+        """Ask for a grant that is begun, and return what the answer means."""
         grant = grant_in(item)
         request = grant.request(self._name)
         in_doubt = item.state in IN_DOUBT
-        self._sent_at_millis = self._now_millis()
-        # Turns were taken in advance, and a pause of the run counts at once.
-        if not self._journal.begin_items(chunk, [item.key], GrantState.SENDING):
-            return None
         try:
             accepted = self._client.grant_free_bet(**request.model_dump())
         except GameOperatorError as failed:
             return answer_of(failed, grant, request.reference_id, in_doubt=in_doubt)
         return answer_of(accepted, grant, request.reference_id, in_doubt=in_doubt)
 
-    def _save(
-        self,
-        chunk: Chunk,
-        item: Item,
-        answer: Answer,
-        *,
-        again_millis: int | None = None,
-        beside: Callable[[SqlDialect], Script[None]] | None = None,
-    ) -> None:
+    def _save(self, chunk: Chunk, item: Item, answer: Answer, following: Item | None, stops: str) -> bool:
+        """
+        Commit what became of a grant, and pause the run if it *stops*.
+
+        If the turn of the *following* grant is near, commit with it that this one is asked for, wait for its turn, and
+        return True.
+        """
+        is_begun, turns = False, self._turns
+
+        def beside(dialect: SqlDialect) -> Script[None]:
+            nonlocal is_begun, turns
+            if stops:
+                yield from pause_script(self._journal, dialect, self._run_id, stops)
+            elif answer.paced.failed:
+                yield from explain_script(dialect, self._run_id, _said(answer))
+            elif following is not None and answer.state is GrantState.GRANTED:
+                # A transaction may be repeated: nothing of this one is known before its commit.
+                turns = self._turns or (yield from self._turns_script(dialect))
+                is_begun = yield from self._next_script(dialect, chunk, following, turns)
+
         state = "" if answer.state is GrantState.PLANNED else answer.state
-        values = item.values
-        # Of a process that was killed, what it was about to send has the time at which it began.
-        begun_at_millis = item.at_millis if item.state in IN_DOUBT else self._sent_at_millis
-        sent_at_millis = values.get("sent_at_millis", begun_at_millis)
-        data = {"terms": values["terms"], "sent_at_millis": sent_at_millis, **answer.facts}
+        data = {"terms": item.values["terms"], **answer.facts}
         self._journal.save(
             chunk,
             [ItemResult(item.key, state, data, item.at_stake_cents, answer.evidence)],
             findings=() if answer.finding is None else (answer.finding,),
             paced=answer.paced,
-            again_millis=again_millis,
-            beside=beside or (self._explaining(answer) if answer.paced.failed else None),
+            again_millis=0 if stops else None,
+            beside=beside,
         )
+        self._turns = turns
         if answer.paced.refused:
             self._turns.clear()  # They were taken at a rate that the service refuses.
+        if is_begun:
+            time.sleep(max(0.0, self._turns.popleft() - time.monotonic()))
+        return is_begun
 
-    def _explaining(self, answer: Answer) -> Callable[[SqlDialect], Script[None]]:
-        return lambda dialect: explain_script(dialect, self._run_id, _said(answer))
-
-    def _pausing(self, why: str) -> Callable[[SqlDialect], Script[None]]:
-        return lambda dialect: pause_script(self._journal, dialect, self._run_id, why)
+    def _next_script(self, dialect: SqlDialect, chunk: Chunk, item: Item, turns: deque[float]) -> Script[bool]:
+        """Begin a grant whose turn is near; return False if it is not, or nothing is begun any more."""
+        if not turns or turns[0] - time.monotonic() > _NEAR_SECONDS or self._stopping.is_set():
+            return False
+        return (yield from self._journal.begin_item_script(dialect, chunk, item.key, GrantState.SENDING))
 
     def _has_turn(self, chunk: Chunk) -> bool:
         """Wait for the next turn; return False if this process stops meanwhile, or the run is not running any more."""
-        if self._stopping.is_asked:
+        if self._stopping.is_set():
             return False
-        if not self._turns and not self._take_turns():
+        if not self._turns:
+            self._turns = write_with(self._journal.ledger, self._turns_script)
+        if not self._turns:
             return False
         turn, renewed = self._turns.popleft(), time.monotonic()
         while (left := turn - time.monotonic()) > 0:
@@ -245,15 +283,10 @@ class Granting:
                 renewed = time.monotonic()
         return True
 
-    def _take_turns(self) -> bool:
-        turns = self._journal.turns(self._run_id, _MOST_AHEAD, within_seconds=_AHEAD_SECONDS)
+    def _turns_script(self, dialect: SqlDialect) -> Script[deque[float]]:
+        turns = yield from self._journal.turns_script(dialect, self._run_id, _MOST_AHEAD, _AHEAD_SECONDS)
         now = time.monotonic()
-        self._turns.extend(now + seconds for seconds in turns)
-        return bool(turns)
-
-    def _now_millis(self) -> int:
-        """Return the time of the journal's clock, as it was when the chunk was taken, and what has passed since."""
-        return self._clock_ahead_millis + time.monotonic_ns() // 1_000_000
+        return deque(now + seconds for seconds in turns)
 
 
 def _said(answer: Answer) -> str:

@@ -7,12 +7,12 @@ Everything is checked before anything is kept or sent, and all that is wrong is 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from game_operator.backoffice.campaigns.grants import Grant, limit_broken_by, problem_of_player
 from game_operator.backoffice.campaigns.players import Asked, Players, Problem, rows_of
-from game_operator.backoffice.campaigns.spool import Spool
 from game_operator.errors import CampaignRefusedError, shown
 from game_operator.models import GameInfo, GameInstance
 from game_operator.money import amount_from_cents
@@ -24,6 +24,8 @@ KnownPlayers = Callable[[Collection[str]], "set[str] | None"]
 #: How many problems are listed; the others are counted.
 MOST_PROBLEMS: Final = 100
 _PAGE: Final = 2_000
+#: Changes when the digest of the same grants would.
+_FORMAT: Final = b"game-operator campaign 1\n"
 
 
 class HasGames(Protocol):
@@ -69,9 +71,9 @@ class CampaignPlan:
 
 
 class Draft(NamedTuple):
-    """What was read and checked: the grants are in the spool."""
+    """What was read and checked."""
 
-    grants: int
+    grants: list[Grant]
     digest: str
     exposure_cents: dict[str, int]
     currencies: dict[str, str]
@@ -79,32 +81,15 @@ class Draft(NamedTuple):
     remarks: tuple[str, ...]
 
 
-class _Problems:
-    """All that is wrong, the first of it in words."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._listed: list[Problem] = []
-
-    def add(self, line: int, text: str) -> None:
-        self.count += 1
-        if len(self._listed) < MOST_PROBLEMS:
-            self._listed.append(Problem(line, text))
-
-    def check(self) -> None:
-        """Raise CampaignRefusedError if there are any."""
-        if self.count:
-            raise refusal(self.count, sorted(self._listed))
-
-
-def refusal(count: int, problems: Sequence[Problem]) -> CampaignRefusedError:
-    """Return the error for *count* problems in rows, of which *problems* are listed."""
-    some = " ".join(f"Line {line}: {text}" for line, text in problems[:3])
+def refusal(problems: list[Problem]) -> CampaignRefusedError:
+    """Return the error for rows that cannot be granted."""
+    listed, count = sorted(problems)[:MOST_PROBLEMS], len(problems)
+    some = " ".join(f"Line {line}: {text}" for line, text in listed[:3])
     more = f" And {count - 3} more." if count > 3 else ""
     return CampaignRefusedError(
         f"{count} of the rows cannot be granted, so nothing was planned or sent. {some}{more}",
         remedy="Fix them, and plan again. `problems` of this error, and the command's output, list up to 100 of them.",
-        problems=problems,
+        problems=listed,
         problem_count=count,
     )
 
@@ -115,7 +100,6 @@ def instances_of(games: Iterable[GameInfo]) -> dict[str, GameInstance]:
 
 
 def draw_up(
-    spool: Spool,
     players: Players,
     *,
     campaign: str,
@@ -124,28 +108,29 @@ def draw_up(
     known: KnownPlayers,
 ) -> Draft:
     """
-    Read *players* into *spool*, and check all of them.
+    Read *players*, and check all of them.
 
     Raises:
         CampaignRefusedError: A row cannot be granted, or there are none; ``problems`` lists them.
         TypeError: *players* is not a Path or an iterable.
     """
-    problems, by_instance, used = _Problems(), Counter[str](), set[tuple[str, int]]()
-    grants, checked = 0, True
+    problems, by_instance, used = list[Problem](), Counter[str](), set[tuple[str, int]]()
+    grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):
-        for line, first in spool.add(page):
-            problems.add(
-                line, f"The player and the instance are those of line {first}: a player gets one grant on each."
-            )
         there = known({grant.player_id for _, grant in page})
         checked = checked and there is not None
         for line, grant in page:
-            grants += 1
+            first = lines.setdefault(grant.key, line)
+            if first != line:
+                text = f"The player and the instance are those of line {first}: a player gets one grant on each."
+                problems.append(Problem(line, text))
+            if there is not None and grant.player_id not in there:
+                problems.append(Problem(line, f"The ledger knows no player {shown(grant.player_id)}."))
+            grants.append(grant)
             by_instance[grant.instance_id] += grant.exposure_cents
             used.add((grant.instance_id, grant.wager_amount_cents))
-            if there is not None and grant.player_id not in there:
-                problems.add(line, f"The ledger knows no player {shown(grant.player_id)}.")
-    problems.check()
+    if problems:
+        raise refusal(problems)
     if not grants:
         raise CampaignRefusedError("There are no players. Nothing was planned or sent.")
     currencies = {instance_id: instances[instance_id].bet_config.currency for instance_id in by_instance}
@@ -153,7 +138,15 @@ def draw_up(
     for instance_id, cents in by_instance.items():
         exposure[currencies[instance_id]] += cents
     remarks = tuple(_remarks(used, instances))
-    return Draft(grants, spool.digest(), dict(sorted(exposure.items())), currencies, checked, remarks)
+    return Draft(grants, _digest(grants), dict(sorted(exposure.items())), currencies, checked, remarks)
+
+
+def _digest(grants: Iterable[Grant]) -> str:
+    """Return the SHA-256 of all grants in hexadecimal: of the same grants in any order it is the same."""
+    running = sha256(_FORMAT)
+    for key, terms in sorted((grant.key, grant.terms) for grant in grants):
+        running.update(f"{key}\n{' '.join(map(str, terms))}\n".encode())
+    return running.hexdigest()
 
 
 def _grants(
@@ -161,16 +154,16 @@ def _grants(
     campaign: str,
     terms: Terms,
     instances: Mapping[str, GameInstance],
-    problems: _Problems,
+    problems: list[Problem],
 ) -> Iterator[tuple[int, Grant]]:
     """Yield the grants of the rows that can be made, with their lines; the others go to *problems*."""
     for row in rows:
         if isinstance(row, Problem):
-            problems.add(*row)
+            problems.append(row)
             continue
         values = [own if own is not None else common for own, common in zip(row[2:], terms, strict=True)]
         if text := problem_of_player(campaign, row.player_id) or _problem_of(values, instances):
-            problems.add(row.line, text)
+            problems.append(Problem(row.line, text))
         else:
             yield row.line, Grant(row.player_id, *values)  # type: ignore[arg-type]  # None of them is None.
 

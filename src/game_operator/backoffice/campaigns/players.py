@@ -18,12 +18,10 @@ Players: TypeAlias = Path | Iterable[str | Mapping[str, object]]
 
 PLAYER_ID: Final = "player_id"
 _TEXTS: Final = (PLAYER_ID, "instance_id")
-_NUMBERS: Final = ("count", "wager_amount_cents", "expire_duration_millis")
-COLUMNS: Final = (*_TEXTS, *_NUMBERS)
+COLUMNS: Final = (*_TEXTS, "count", "wager_amount_cents", "expire_duration_millis")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 #: No line of a list of players is longer.
 _LONGEST_LINE: Final = 65_536
-_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Problem(NamedTuple):
@@ -79,9 +77,9 @@ def _row_of_value(line: int, value: object) -> Asked | Problem:
     if PLAYER_ID not in given:
         return Problem(line, f"There is no {PLAYER_ID}.")
     for name, each in given.items():
-        expected = str if name in _TEXTS else int
+        expected, words = (str, "a text") if name in _TEXTS else (int, "a whole number in plain digits")
         if not isinstance(each, expected) or isinstance(each, bool):
-            return Problem(line, f"{name} must be {expected.__name__}, and it is {type(each).__name__} {shown(each)}.")
+            return Problem(line, f"{name} must be {words}, and it is {type(each).__name__} {shown(each)}.")
     return Asked(line, **given)
 
 
@@ -98,9 +96,6 @@ def _rows_of_file(path: Path) -> Iterator[Asked | Problem]:
         reason = failed.strerror if isinstance(failed, OSError) else str(failed)
         raise CampaignRefusedError(f"{shown(str(path))} cannot be read: {reason}.") from None
     with file:
-        if file.peek(2)[:2] in _UTF_16:
-            yield Problem(1, "The file is in UTF-16. Save it as CSV in UTF-8.")
-            return
         # A byte that is not UTF-8 becomes half of a surrogate pair, and the row that holds it is refused for it.
         text = TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         try:
@@ -158,16 +153,8 @@ def _problem_of_header(names: list[str]) -> str:
 def _row_of_cells(line: int, names: list[str], cells: list[str]) -> Asked | Problem:
     if len(cells) != len(names):
         return Problem(line, f"The row has {len(cells)} cells, and the first line has {len(names)}.")
-    if len(names) == 1:
-        return Asked(line, cells[0])
-    given: dict[str, str | int] = {}
+    given: dict[str, object] = {}
     for name, cell in zip(names, cells, strict=True):
-        if name in _TEXTS:
-            given[name] = cell
-        elif cell:
-            if not _WHOLE.fullmatch(cell):
-                return Problem(line, f"{name} must be a whole number in plain digits, and it is {shown(cell)}.")
-            given[name] = int(cell)
-    if not given.get("instance_id", "other"):
-        del given["instance_id"]
-    return Asked(line, **given)  # type: ignore[arg-type]  # Texts and numbers stand under their names.
+        if cell or name == PLAYER_ID:  # An empty cell leaves the campaign's own value.
+            given[name] = int(cell) if name not in _TEXTS and _WHOLE.fullmatch(cell) else cell
+    return _row_of_value(line, given)

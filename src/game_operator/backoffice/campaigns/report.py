@@ -1,22 +1,32 @@
-"""How a campaign stands: counts and amounts for a glance, and for a report what it has cost so far and its findings."""
+"""
+How a campaign stands: counts and amounts for a glance, and for a report what was granted and the findings.
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+What became of each grant is also written as a file.
+"""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
-from game_operator.backoffice.campaigns.grants import grant_in
-from game_operator.backoffice.campaigns.run_states import PLANNED, at_work, claims_of, findings_of
+from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
+from game_operator.backoffice.campaigns.run_states import PLANNED, sql_of
+from game_operator.backoffice.csv_text import csv_lines
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
+from game_operator.errors import ConfigurationError, shown
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.findings import Finding
 
 #: At most so many findings are in a report.
 MOST_FINDINGS: Final = 1_000
-_PAGE: Final = 500
-#: A claim may come so long after the free bets have expired.
-_GRACE_MILLIS: Final = 86_400_000
 
 
 class Tally(NamedTuple):
@@ -80,25 +90,6 @@ class CampaignStatus:
         return self.count(GrantState.PLANNED) + self.in_doubt
 
 
-class Cost(NamedTuple):
-    """
-    What a campaign has cost so far, by estimate.
-
-    A claim names no grant. So all claims of free bets count that came to a player from the first time that the grant
-    was sent until a day after its free bets have expired; they may be those of another campaign.
-
-    Attributes:
-        claims: How many claims.
-        won_cents: By currency, what was won with them; ``unknown`` where the ledger knows no currency.
-    """
-
-    claims: int = 0
-    won_cents: Mapping[str, int] = {}
-
-
-_NO_COST: Final = Cost()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignReport(CampaignStatus):
     """
@@ -106,15 +97,11 @@ class CampaignReport(CampaignStatus):
 
     Attributes:
         granted_exposure_cents: By currency, the exposure of what was granted.
-        cost: An estimate of what it has cost so far; it says what it rests on.
         findings: What a person should look into, at most 1,000.
-        granted_per_second: How many grants were made in a second, from the first to the last, or None.
     """
 
     granted_exposure_cents: Mapping[str, int] = field(default_factory=dict)
-    cost: Cost = _NO_COST
     findings: tuple[Finding, ...] = ()
-    granted_per_second: float | None = None
 
 
 def status_of(journal: Journal, run: Run) -> CampaignStatus:
@@ -135,58 +122,122 @@ def _status(journal: Journal, run: Run) -> dict[str, Any]:
         "by_state": {GrantState(state or GrantState.PLANNED): Tally(*each) for state, each in counts.items()},
         "exposure_cents": options["exposure_cents"],
         "rate_per_second": 1_000_000 / max(1, run.interval_micros),
-        "at_work": at_work(journal, run.id),
+        "at_work": int(_rows(journal, "at_work", run.id, journal.now_millis())[0][0]),
         "planned_at_millis": run.began_at_millis,
         "touched_at_millis": run.touched_at_millis,
         "ended_at_millis": run.ended_at_millis,
     }
 
 
+def _rows(journal: Journal, name: str, *parameters: object) -> Rows:
+    """Return the rows of a statement of campaign.sql."""
+
+    def script(dialect: SqlDialect) -> Script[Rows]:
+        return (yield Execute(sql_of(dialect)[name], parameters))  # type: ignore[no-any-return]  # Rows.
+
+    return read_with(journal.ledger, script)
+
+
 def report_on(journal: Journal, run: Run) -> CampaignReport:
     """Return the report on a run; it reads all grants that were made, in pages."""
     currencies: Mapping[str, str] = run.options["currencies"]
-    exposure, won = defaultdict[str, int](int), defaultdict[str, int](int)
-    first, last, granted, claims = 2**62, 0, 0, 0
-    for page in _by_player(journal.items(run.id, state=GrantState.GRANTED)):
-        for item in (item for items in page.values() for item in items):
-            granted += 1
-            exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
-            first, last = min(first, item.values["sent_at_millis"]), max(last, item.at_millis or 0)
-        for currency, cents in _claimed(journal, run.source, page):
-            claims += 1
-            won[currency] += cents
+    exposure = Counter[str]()
+    for item in journal.items(run.id, state=GrantState.GRANTED):
+        exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
     return CampaignReport(
         **_status(journal, run),
         granted_exposure_cents=dict(sorted(exposure.items())),
-        cost=Cost(claims, dict(sorted(won.items()))),
-        findings=tuple(findings_of(journal, run.id, MOST_FINDINGS)),
-        granted_per_second=granted * 1_000 / (last - first) if last > first else None,
+        findings=tuple(map(_finding, _rows(journal, "findings", run.id, MOST_FINDINGS))),
     )
 
 
-def _by_player(items: Iterator[Item]) -> Iterator[dict[str, list[Item]]]:
-    """Yield the items of some players at a time; by their keys, those of a player follow one another."""
-    page: dict[str, list[Item]] = {}
-    for item in items:
-        player_id = grant_in(item).player_id
-        if len(page) == _PAGE and player_id not in page:
-            yield page
-            page = {}
-        page.setdefault(player_id, []).append(item)
-    if page:
-        yield page
+def _finding(row: Any) -> Finding:  # A row of any driver.
+    found = Finding._make(row)
+    return found if found.evidence is None else found._replace(evidence=bytes(found.evidence))
 
 
-def _claimed(journal: Journal, source: str, page: Mapping[str, list[Item]]) -> Iterator[tuple[str, int]]:
-    """Yield currency and amount of each claim that came to the players while their grants could be played."""
-    spans = {
-        player: [(item.values["sent_at_millis"], _end_of(item)) for item in items] for player, items in page.items()
-    }
-    since_millis = min(begin for each in spans.values() for begin, _ in each)
-    for claim in claims_of(journal, source, list(spans), since_millis):
-        if any(begin <= claim.at_millis <= end for begin, end in spans[claim.player_id]):
-            yield claim.currency or "unknown", claim.amount_cents
+class GrantResult(NamedTuple):
+    """
+    What became of one grant.
+
+    Attributes:
+        player_id, instance_id, count, wager_amount_cents, expire_duration_millis: The grant.
+        reference_id: What it is called at the service.
+        state: Where it stands.
+        free_bet_id: The service's id of it; None also if the answer that had it was lost.
+        error_code: Why it was refused, or None.
+        message: What was last said of it, or None.
+        attempts: How often it was asked for.
+        at_millis: When that was, last.
+    """
+
+    player_id: str
+    instance_id: str
+    count: int  # type: ignore[assignment]  # The spec's name; tuple.count is of no use here.
+    wager_amount_cents: int
+    expire_duration_millis: int
+    reference_id: str
+    state: GrantState
+    free_bet_id: str | None
+    error_code: str | None
+    message: str | None
+    attempts: int
+    at_millis: int | None
 
 
-def _end_of(item: Item) -> int:
-    return int(item.values["sent_at_millis"]) + grant_in(item).expire_duration_millis + _GRACE_MILLIS
+def result_of(campaign: str, item: Item) -> GrantResult:
+    """Return what became of the grant of an item."""
+    values = item.values
+    grant = grant_in(item)
+    return GrantResult(
+        *grant,
+        reference_id=reference_id_of(campaign, grant.player_id),
+        state=GrantState(item.state or GrantState.PLANNED),
+        free_bet_id=values.get("free_bet_id"),
+        error_code=values.get("error_code"),
+        message=values.get("message"),
+        attempts=item.attempts,
+        at_millis=item.at_millis,
+    )
+
+
+def _as_csv(results: Iterable[GrantResult]) -> Iterator[str]:
+    yield from csv_lines([GrantResult._fields])
+    yield from csv_lines(results)
+
+
+def _as_json_lines(results: Iterable[GrantResult]) -> Iterator[str]:
+    return (json.dumps(result._asdict()) + "\n" for result in results)
+
+
+_WRITERS: Final = {".csv": _as_csv, ".jsonl": _as_json_lines}
+
+
+def write_results(path: Path, results: Iterable[GrantResult]) -> None:
+    """
+    Write *results* to *path*, as CSV or as JSON Lines by its suffix; only its owner may read it.
+
+    No cell of the CSV is a formula to a spreadsheet: a text that would be has an apostrophe in front.
+
+    Raises:
+        ConfigurationError: The suffix is neither ``.csv`` nor ``.jsonl``, or the file cannot be written.
+    """
+    writer = _WRITERS.get(path.suffix.lower())
+    if writer is None:
+        raise ConfigurationError(f"{shown(str(path))} must end in .csv or .jsonl: that says how results are written.")
+    try:
+        _write(path, writer(results))
+    except OSError as failed:
+        raise ConfigurationError(f"{shown(str(path))} cannot be written: {failed.strerror}.") from None
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Write *lines* beside *path* and move them there, so that a reader never sees half of them."""
+    handle, name = tempfile.mkstemp(prefix=".game-operator-", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -6,14 +6,14 @@ the canary, is granted.
 """
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal
 from game_operator.backoffice.journal.records import Run
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
-from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
-from game_operator.ledger.sql import read_with, write_with
+from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.findings import Finding
 
 #: Why a campaign is paused that was never run.
@@ -23,22 +23,12 @@ BEHIND_CANARY: Final = 2**62
 PARKED: Final = 2**61
 
 
-class Claim(NamedTuple):
-    """Winnings of free bets that came to a player; *currency* is None where the ledger does not know it."""
-
-    player_id: str
-    at_millis: int
-    amount_cents: int
-    currency: str | None
-
-
 def sql_of(dialect: SqlDialect) -> dict[str, str]:
     """Return the statements of campaign.sql."""
     return sql_texts(
         __package__,
         "campaign.sql",
         prefix=dialect.prefix,
-        rows="(SELECT value AS item FROM json_each(?)) AS given" if dialect.kind == "sqlite" else JSON_ROWS,
         finding_columns=", ".join(Finding._fields),
     )
 
@@ -72,12 +62,6 @@ def go_on(journal: Journal, run: Run, interval_micros: int, *, again: bool) -> b
     return write_with(journal.ledger, script)
 
 
-def pause_script(journal: Journal, dialect: SqlDialect, run_id: int, why: str) -> Script[None]:
-    """Pause a run that is running."""
-    now = yield from journal.now_script(dialect)
-    yield Execute(sql_of(dialect)["pause"], (why, now, run_id))
-
-
 def stop(journal: Journal, run_id: int, why: str) -> None:
     """Pause a run that is running, or say another reason for its pause."""
 
@@ -85,6 +69,12 @@ def stop(journal: Journal, run_id: int, why: str) -> None:
         yield Execute(sql_of(dialect)["stop"], (why, run_id))
 
     write_with(journal.ledger, script)
+
+
+def pause_script(journal: Journal, dialect: SqlDialect, run_id: int, why: str) -> Script[None]:
+    """Pause a run that is running."""
+    now = yield from journal.now_script(dialect)
+    yield Execute(sql_of(dialect)["pause"], (why, now, run_id))
 
 
 def explain_script(dialect: SqlDialect, run_id: int, last: str) -> Script[None]:
@@ -95,39 +85,3 @@ def explain_script(dialect: SqlDialect, run_id: int, last: str) -> Script[None]:
 def open_gate_script(dialect: SqlDialect, run_id: int) -> Script[None]:
     """Let all chunks be taken that waited for the canary."""
     yield Execute(sql_of(dialect)["let_go"], (run_id, BEHIND_CANARY))
-
-
-def at_work(journal: Journal, run_id: int) -> int:
-    """Return how many processes and threads hold a chunk now."""
-
-    def script(dialect: SqlDialect) -> Script[int]:
-        now = yield from journal.now_script(dialect)
-        return int((yield Execute(sql_of(dialect)["at_work"], (run_id, now)))[0][0])
-
-    return read_with(journal.ledger, script)
-
-
-def findings_of(journal: Journal, run_id: int, most: int) -> list[Finding]:
-    """Return at most *most* open findings of a run, the oldest first."""
-
-    def script(dialect: SqlDialect) -> Script[list[Finding]]:
-        rows = yield Execute(sql_of(dialect)["findings"], (run_id, most))
-        return list(map(_finding, rows))
-
-    return read_with(journal.ledger, script)
-
-
-def claims_of(journal: Journal, source: str, players: list[str], since_millis: int) -> list[Claim]:
-    """Return the claims of free bets of *players* since a time."""
-
-    def script(dialect: SqlDialect) -> Script[list[Claim]]:
-        keys = json.dumps([[player] for player in players])
-        rows = yield Execute(sql_of(dialect)["claims"], (source, keys, since_millis))
-        return [Claim(*row) for row in rows]
-
-    return read_with(journal.ledger, script)
-
-
-def _finding(row: Any) -> Finding:  # A row of any driver.
-    found = Finding._make(row)
-    return found if found.evidence is None else found._replace(evidence=bytes(found.evidence))

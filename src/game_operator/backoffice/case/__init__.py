@@ -1,15 +1,5 @@
 """All that is known of one bet, in one document: for support, the provider and regulators."""
 
 from game_operator.backoffice.case.case_file import CaseFile, canonical, case_file
-from game_operator.backoffice.case.checking import CaseCheck, check_case_file
-from game_operator.backoffice.case.exchanges import LoggedExchange, read_exchanges
 
-__all__ = [
-    "CaseCheck",
-    "CaseFile",
-    "LoggedExchange",
-    "canonical",
-    "case_file",
-    "check_case_file",
-    "read_exchanges",
-]
+__all__ = ["CaseFile", "canonical", "case_file"]

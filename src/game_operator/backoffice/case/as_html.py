@@ -1,30 +1,15 @@
-"""
-A case file as one page that needs nothing else, and the check of one that was written.
-
-What comes from outside is data in the page: the template escapes it, and a content security policy admits no script and
-no style but the one that it names by its hash. The page holds the case file as JSON too, so that its hash can be
-checked, and the page itself be made again from it.
-"""
+"""A case file as one page that needs nothing else. The page holds the case file as JSON, too."""
 
 import json
-from base64 import b64encode
-from functools import cache
-from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from game_operator import text as words
-from game_operator.errors import ConfigurationError
+from game_operator.backoffice.pages import page
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-_TEMPLATES: Final = Path(__file__).with_name("templates")
+_TEMPLATE: Final = Path(__file__).parent / "templates" / "case.html"
 #: Of one text; the JSON in the page has all of it.
 _SHOWN: Final = 2_000
-#: The id of the element that holds the JSON.
-_JSON_ID: Final = "case-file"
 #: The fields of a record in the order in which people read them; others follow by name.
 _ORDER: Final = (
     "id state status kind verdict operation tx_id player_id account action amount_cents wager_cents won_cents wager "
@@ -47,64 +32,11 @@ def html(document: str) -> str:
         ConfigurationError: The package jinja2 is not installed.
     """
     parsed = json.loads(document)
-    style = (_TEMPLATES / "case.css").read_text(encoding="utf-8")
-    hashed = b64encode(sha256(style.encode()).digest()).decode()
-    page = (
-        _environment()
-        .get_template("case.html")
-        .render(
-            case=parsed["contents"],
-            digest=parsed["digest"],
-            document=document,
-            json_id=_JSON_ID,
-            style=style,
-            # Nothing is loaded, and nothing runs.
-            policy=f"default-src 'none'; style-src 'sha256-{hashed}'; base-uri 'none'; form-action 'none'",
-        )
-    )
-    return words.clean(page)
+    filters = (value, label, cut, facts)
+    return page(_TEMPLATE, *filters, case=parsed["contents"], digest=parsed["digest"], document=document)
 
 
-def json_in(page: str) -> str | None:
-    """Return the JSON that *page* holds; None if it holds none."""
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
-    return "".join(reader.texts) if reader.texts else None
-
-
-class _Reader(HTMLParser):
-    """Collects the text of the first element with the id of the JSON."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._is_inside = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._is_inside = tag == "pre" and ("id", _JSON_ID) in attrs and not self.texts
-
-    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002 - the library's
-        self._is_inside = False
-
-    def handle_data(self, data: str) -> None:
-        if self._is_inside:
-            self.texts.append(data)
-
-
-@cache
-def _environment() -> "Environment":
-    try:
-        made = words.templates(_TEMPLATES)
-    except ImportError:
-        raise ConfigurationError(
-            'A case file as HTML needs the package jinja2. Install the extra: pip install "game-operator[cli]"'
-        ) from None
-    made.filters |= {"value": _value, "label": _label, "cut": _cut, "facts": _facts}
-    return made
-
-
-def _facts(record: dict[str, Any]) -> list[tuple[str, Any]]:  # Any: JSON.
+def facts(record: dict[str, Any]) -> list[tuple[str, Any]]:  # Any: JSON.
     """Return the plain fields of *record* that say something, in their order."""
     known = {name: place for place, name in enumerate(_ORDER.split())}
     names = sorted(record, key=lambda name: (known.get(name, len(known)), name))
@@ -112,26 +44,26 @@ def _facts(record: dict[str, Any]) -> list[tuple[str, Any]]:  # Any: JSON.
     return [(name, record[name]) for name in says if not isinstance(record[name], dict | list)]
 
 
-def _label(name: str) -> str:
+def label(name: str) -> str:
     """Return the heading of a field: ``Opened at (UTC)`` for ``opened_at_millis``."""
     bare = name.removesuffix("_cents").replace("_millis", "").removeprefix("is_")
     heading = " ".join(_ABBREVIATIONS.get(word, word) for word in bare.split("_"))
     return heading[:1].upper() + heading[1:] + (" (UTC)" if name.endswith("_millis") else "")
 
 
-def _value(value: Any, name: str = "") -> str:  # Any: JSON.
+def value(given: Any, name: str = "") -> str:  # Any: JSON.
     """Return the value of the field *name* for people, by its unit."""
-    if value is None or value == "":
+    if given is None or given == "":
         return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) and name.endswith("_millis"):
-        return _when(value)
-    if isinstance(value, int) and (name.endswith("_cents") or name in ("wager", "won")):
-        return words.money(value)
-    if isinstance(value, int) and name == "timestamp":
-        return _when(value)
-    return _cut(str(value))
+    if isinstance(given, bool):
+        return "yes" if given else "no"
+    if isinstance(given, int) and name.endswith("_millis"):
+        return _when(given)
+    if isinstance(given, int) and (name.endswith("_cents") or name in ("wager", "won")):
+        return words.money(given)
+    if isinstance(given, int) and name == "timestamp":
+        return _when(given)
+    return cut(str(given))
 
 
 def _when(at_millis: int) -> str:
@@ -141,5 +73,6 @@ def _when(at_millis: int) -> str:
         return f"{at_millis} ms"
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """Return the beginning of a long text."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… and {len(text) - _SHOWN:,} more characters"

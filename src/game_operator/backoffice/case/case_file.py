@@ -1,21 +1,18 @@
 """
-A case file: what the ledger, the provider and the operator's logs know of one bet, with a hash of it.
+A case file: what the ledger and the provider know of one bet, with a hash of it.
 
 The contents are plain JSON values. Everything else follows from them: the digest, the JSON, the page.
 """
 
 import json
-import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
 from game_operator.backoffice.case import contents as parts
-from game_operator.backoffice.case.exchanges import LoggedExchange, all_examined
 from game_operator.backoffice.case.provider import asked
 from game_operator.backoffice.case.redaction import Redaction
 from game_operator.backoffice.case.rows import rows_of_bet
@@ -23,14 +20,11 @@ from game_operator.errors import GameOperatorError, shown
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.sql import survey_with
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.profile import Profile
-from game_operator.webhooks import Authenticator
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 FORMAT: Final = 1
-_SALT_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class CaseFile:
 
     @property
     def is_known(self) -> bool:
-        """Whether the ledger, the provider or one of the exchanges knows the bet."""
+        """Whether the ledger or the provider knows the bet."""
         return bool(self.contents["is_known"])
 
     @property
@@ -87,9 +81,6 @@ def case_file(
     source: str = "",
     client: "OperatorClient | None" = None,
     redact: bool = False,
-    profile: Profile | None = None,
-    authenticator: Authenticator | None = None,
-    exchanges: Iterable[LoggedExchange] = (),
     clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> CaseFile:
     """
@@ -101,44 +92,42 @@ def case_file(
         ledger: The ledger; balances in your own table are read through it, too.
         bet_id: The bet.
         source: The source that the bet belongs to in the ledger.
-        client: Asks the provider for the bet and its round; None leaves both out. What it raises for an answer that
-            does not come is noted in the case file.
+        client: Asks the provider for the bet; None leaves that out. What it raises for an answer that does not come
+            is noted in the case file.
         redact: Whether people are hidden: known fields stay, player ids become pseudonyms, random for each case file,
-            and everything else is left out. Other players of the round are hidden in any case.
-        profile: How the service writes its webhooks; the default profile if None.
-        authenticator: Checks the signatures of *exchanges*; best an RsaSignature, which tells a body that was changed
-            from a signature by an unknown key.
-        exchanges: Webhooks from your own logs: path, headers and the body's raw bytes.
+            and everything else is left out, bodies too.
         clock_millis: The clock, in Unix milliseconds.
 
     Raises:
         LedgerUnavailableError: The ledger's database cannot be reached or read.
-        TypeError: *ledger* is not an SqlLedger, *bet_id* is not a text, or an exchange is not of its form.
+        TypeError: *ledger* is not an SqlLedger, or *bet_id* is not a text.
         ValueError: No bet can have that id.
     """
     _check(ledger, bet_id)
-    profile = profile or Profile()
     made_at_millis = clock_millis()
     rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
-    answers = asked(client, bet_id, rows.bet, clock_millis)
-    looked_at = all_examined(list(exchanges), bet_id, rows, authenticator, profile)
+    provider, comparison = asked(client, rows.ours, bet_id, clock_millis)
     raw: dict[str, Any] = {
         "bet_id": bet_id,
         "source": source,
         "made_at_millis": made_at_millis,
         "made_by": f"game-operator {__version__}",
         "is_redacted": redact,
-        "is_known": not rows.is_unknown or answers.knows_bet or any(each.calls for each in looked_at),
+        "is_known": not rows.is_unknown or _is_there(provider),
         "ledger": parts.of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
-        "reconciliations": parts.of_looks(rows.looks),
-        "findings": parts.of_findings(rows.findings),
-        "anomalies": parts.of_anomalies(rows.anomalies),
-        "exchanges": [each._asdict() for each in looked_at],
-        "provider": answers.in_contents(bet_id),
+        "reconciliations": [parts.record(each) for each in rows.looks],
+        "findings": [parts.record(each) for each in rows.findings],
+        "anomalies": [parts.of_anomaly(each) for each in rows.anomalies],
+        "provider": provider,
+        "comparison": comparison,
     }
-    raw["comparison"] = answers.comparison(bet_id, rows.bet)
     raw["summary"] = parts.summary(raw)
-    return CaseFile(_redacted(raw, bet_id, profile, answers.other_players(bet_id), redact=redact))
+    return CaseFile(Redaction(raw, keep=bet_id, hides=redact).plain(raw))
+
+
+def _is_there(provider: dict[str, Any]) -> bool:
+    answer = provider["answer"]
+    return answer is not None and answer.value["status"] != "NOT_FOUND"
 
 
 def _check(ledger: object, bet_id: object) -> None:
@@ -158,14 +147,3 @@ def _balance(ledger: SqlLedger, account: str | None) -> dict[str, Any] | None:
         return {"account": account, "balance_cents": int(ledger.balance(account)), "error": None}
     except GameOperatorError as failed:
         return {"account": account, "balance_cents": None, "error": str(failed)}
-
-
-def _redacted(
-    raw: dict[str, Any], bet_id: str, profile: Profile, others: frozenset[str], *, redact: bool
-) -> dict[str, Any]:
-    """Return the contents without secrets; other players of the round have pseudonyms also without *redact*."""
-    made = partial(Redaction, raw, keep=bet_id, salt=secrets.token_bytes(_SALT_BYTES), profile=profile)
-    contents: dict[str, Any] = made(hides=redact).plain(raw)
-    if others and not redact:
-        contents["provider"]["round"] = made(only=others).plain(raw["provider"]["round"])
-    return contents

@@ -1,148 +1,69 @@
-"""What the provider answers now: the bet, and the round it belongs to."""
+"""What the provider answers now about the bet, and whether it agrees with ours, as a reconciliation judges it."""
 
 from collections.abc import Callable
-from functools import partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.backoffice.case.comparison import Difference, compared, compared_with_round
 from game_operator.backoffice.case.redaction import Bytes, Foreign, Free
-from game_operator.errors import ApiError, GameOperatorError
-from game_operator.ledger import BetRecord
-from game_operator.models.operator_api import BetNotFound, RoundFound
-from game_operator.protocol import operations
+from game_operator.errors import ApiError
 from game_operator.protocol.http import service_name
-from game_operator.protocol.operations import AnyBet, Operation
 
 if TYPE_CHECKING:
+    from game_operator.backoffice.reconcile.evidence import Evidence
+    from game_operator.backoffice.reconcile.judge import Ours
     from game_operator.client.sync import OperatorClient
 
-#: Of a round, beside the bet itself; a round of a crash game may have thousands.
-_MOST_BETS: Final = 200
-_NOT_ASKED: Final = "The provider was not asked."
-
-
-class Answer(NamedTuple):
-    """
-    What came of one question.
-
-    Attributes:
-        at_millis: When it was asked; None if it was not.
-        found: The answer; None if there is none.
-        problem: Why there is no answer, or "".
-        body: The bytes of the answer, also of one that is an error.
-    """
-
-    at_millis: int | None
-    found: Any  # Any: a bet or a round, found or not.
-    problem: str | Free = ""
-    body: bytes = b""
-
-    def in_contents(self) -> dict[str, Any]:
-        """Return when it was asked, and what went wrong, for the contents of a case file."""
-        return {"asked_at_millis": self.at_millis, "problem": self.problem}
-
-
-class Answers(NamedTuple):
-    """The provider's answers about the bet and its round, and whom it was that answered."""
-
-    service: str | None
-    bet: Answer
-    round: Answer
-
-    @property
-    def knows_bet(self) -> bool:
-        """Whether the provider has the bet."""
-        return self.bet.found is not None and not isinstance(self.bet.found, BetNotFound)
-
-    def in_contents(self, bet_id: str) -> dict[str, Any]:
-        """Return the answers for the contents of a case file."""
-        bet = {"answer": _dumped(self.bet.found), "body": Bytes(self.bet.body) if self.bet.body else None}
-        # The bytes of a round name all its players.
-        in_round = {
-            "answer": self._round(bet_id),
-            "body_sha256": sha256(self.round.body).hexdigest() if self.round.body else None,
-        }
-        return {
-            "was_asked": self.service is not None,
-            "service": self.service,
-            "bet": self.bet.in_contents() | bet,
-            "round": self.round.in_contents() | in_round,
-        }
-
-    def _round(self, bet_id: str) -> Any:  # Any: JSON, or None.
-        found = self.round.found
-        if not isinstance(found, RoundFound):
-            return _dumped(found)
-        bets = found.bets
-        listed = _listed(found, bet_id)
-        document = found.model_dump(exclude={"bets"}) | {"bets": [each.model_dump() for each in listed]}
-        totals = {"bet_count": len(bets), "bets_left_out": len(bets) - len(listed)}
-        totals |= {"wager_cents": sum(each.wager for each in bets)}
-        totals |= {"won_cents": sum(each.won for each in bets if each.status == "CLOSED")}
-        return {"document": Foreign(document), **totals}
-
-    def other_players(self, bet_id: str) -> frozenset[str]:
-        """Return the players of the listed bets of the round that are not this one."""
-        found = self.round.found
-        if not isinstance(found, RoundFound):
-            return frozenset()
-        listed = _listed(found, bet_id)
-        own = {each.player_id for each in listed if each.reference_id == bet_id}
-        return frozenset(each.player_id for each in listed) - own
-
-    def comparison(self, bet_id: str, ours: BetRecord | None) -> dict[str, Any]:
-        """Return how the ledger's bet and the provider's answers differ, for the contents of a case file."""
-        if self.bet.found is None:
-            text = "The two sides were not compared: the provider was not asked or did not answer."
-            return {"agrees": None, "text": text, "differences": []}
-        found: list[Difference] = compared(ours, self.bet.found)
-        if self.round.found is not None:
-            found += compared_with_round(bet_id, self.bet.found, self.round.found)
-        text = f"The two sides differ in {len(found)} {'point' if len(found) == 1 else 'points'}."
-        if not found:
-            text = "The ledger and the provider agree about the bet."
-            if ours is None:
-                text = "Neither the ledger nor the provider has the bet."
-        return {"agrees": not found, "text": text, "differences": [each._asdict() for each in found]}
-
-
-def _listed(found: RoundFound, bet_id: str) -> list[Any]:  # Any: one of three kinds of bet.
-    """Return the bets of a round that a case file lists: the bet itself first."""
-    return sorted(found.bets, key=lambda each: each.reference_id != bet_id)[: _MOST_BETS + 1]
+#: The verdicts with which the two sides agree; an old bet that both have OPEN is an alarm, and no difference.
+_AGREE: Final = frozenset({"agrees", "wait", "nears_the_end", "test_bet"})
+#: A case file is of a bet of any age, whatever its game pays.
+_ANY_WIN: Final = 1 << 62
 
 
 def asked(
-    client: "OperatorClient | None", bet_id: str, ours: BetRecord | None, clock_millis: Callable[[], int]
-) -> Answers:
-    """Ask the provider for the bet and its round; *ours* names the round if the provider does not have the bet."""
+    client: "OperatorClient | None", ours: "Ours", bet_id: str, clock_millis: Callable[[], int]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ask the provider for the bet; return its answer and the comparison, for the contents of a case file."""
     if client is None:
-        nothing = Answer(None, None, _NOT_ASKED)
-        return Answers(None, nothing, nothing)
-    service = service_name(client.base_url, client.operator_id)
-    bet = _answer(client, partial(operations.fetch_bet, client.operator_id, bet_id), clock_millis)
-    found: AnyBet | None = bet.found
-    named: Any = ours if found is None or isinstance(found, BetNotFound) else found  # Any: two kinds of bet.
-    if named is None or named.instance_id is None or named.round_id is None:
-        return Answers(service, bet, Answer(None, None, "Nobody names the round of the bet, so it was not asked for."))
-    key = {"instance_id": named.instance_id, "round_id": named.round_id}
-    return Answers(service, bet, _answer(client, partial(operations.fetch_round_bets, **key), clock_millis))
-
-
-def _answer(
-    client: "OperatorClient", ask: Callable[[], Operation[Any]], clock_millis: Callable[[], int]
-) -> Answer:  # Any: a bet or a round.
-    from game_operator.backoffice.reconcile.evidence import with_replies  # It loads the client.
-
+        nothing = {"was_asked": False, "service": None, "asked_at_millis": None, "answer": None, "body": None}
+        return nothing | {"problem": "The provider was not asked."}, _compared(None, ours, 0)
     at_millis = clock_millis()
+    evidence = _looked_up(client, bet_id)
+    there = {
+        "was_asked": True,
+        "service": service_name(client.base_url, client.operator_id),
+        "asked_at_millis": at_millis,
+        "problem": Free(evidence.problem) if evidence.problem else "",
+        "answer": None if evidence.bet is None else Foreign(evidence.bet.model_dump()),
+        "body": Bytes(evidence.body) if evidence.body else None,
+    }
+    return there, _compared(evidence, ours, at_millis)
+
+
+def _looked_up(client: "OperatorClient", bet_id: str) -> "Evidence":
+    from game_operator.backoffice.reconcile.evidence import (  # They load the client.
+        Evidence,
+        TryLaterError,
+        look_up_bet,
+    )
+
     try:
-        operation, replies = with_replies(ask())
-        found = client.perform(operation)
-        return Answer(at_millis, found, body=replies[-1].body)
-    except GameOperatorError as failed:
-        body = failed.body if isinstance(failed, ApiError) else b""
-        return Answer(at_millis, None, Free(f"{type(failed).__name__}: {failed}"), body)
+        return look_up_bet(client, bet_id)
+    except (TryLaterError, ApiError) as failed:
+        cause = failed.__cause__ if isinstance(failed, TryLaterError) else failed
+        body = cause.body if isinstance(cause, ApiError) else b""
+        return Evidence(bet_id, None, body, f"{type(cause).__name__}: {cause}", answered=False)
 
 
-def _dumped(found: Any) -> Any:  # Any: a bet or a round; JSON.
-    return None if found is None else {"document": Foreign(found.model_dump())}
+def _compared(evidence: "Evidence | None", ours: "Ours", now_millis: int) -> dict[str, Any]:
+    from game_operator.backoffice.reconcile.judge import Limits, judge
+    from game_operator.models import BetNotFound
+
+    if evidence is None or evidence.bet is None:
+        text = "The two sides were not compared: the provider was not asked or did not answer."
+        return {"agrees": None, "verdict": None, "text": text}
+    judgement = judge(ours, evidence, Limits(now_millis, 0, _ANY_WIN))
+    if judgement.verdict not in _AGREE:
+        return {"agrees": False, "verdict": str(judgement.verdict), "text": Free(judgement.detail)}
+    text = "The ledger and the provider agree about the bet."
+    if ours.bet is None and isinstance(evidence.bet, BetNotFound):
+        text = "Neither the ledger nor the provider has the bet."
+    return {"agrees": True, "verdict": str(judgement.verdict), "text": text}

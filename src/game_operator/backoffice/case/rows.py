@@ -8,6 +8,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from game_operator.backoffice.reconcile.judge import Ours
+from game_operator.backoffice.reconcile.population import ours_of
 from game_operator.ledger import AnomalyRecord, BetRecord
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -60,15 +62,27 @@ class KeptLook(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """All rows of a bet, each part oldest first; *pruned_before_millis* is None if nothing was ever pruned."""
+    """
+    All rows of a bet, each part oldest first.
 
-    bet: BetRecord | None
+    Attributes:
+        ours: The bet, and what else a reconciliation would know of it.
+        calls, postings, anomalies, findings, looks: The rows.
+        pruned_before_millis: None if nothing was ever pruned.
+    """
+
+    ours: Ours
     calls: tuple[KeptCall, ...]
     postings: tuple[KeptPosting, ...]
     anomalies: tuple[KeptAnomaly, ...]
     findings: tuple[Finding, ...]
     looks: tuple[KeptLook, ...]
     pruned_before_millis: int | None
+
+    @property
+    def bet(self) -> BetRecord | None:
+        """The bet, or None."""
+        return self.ours.bet
 
     @property
     def is_unknown(self) -> bool:
@@ -85,15 +99,15 @@ _LOOK_COLUMNS = (
 def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRows]:
     """Return all rows of a bet; of one that nobody knows, no rows."""
     sql = _sql(dialect.kind, dialect.prefix)
-    bet = yield from queries.bet(dialect.prefix, bet_id, source)
+    ours = (yield from ours_of({bet_id}, source, dialect))[bet_id]
     findings = yield Execute(sql["findings"], (source, bet_id))
-    calls = [KeptCall(*each) for each in (yield from queries.calls_of_bet(dialect.prefix, bet_id, source, bet))]
+    calls = [KeptCall(*each) for each in (yield from queries.calls_of_bet(dialect.prefix, bet_id, source, ours.bet))]
     calls.sort(key=lambda each: (each.call.at_millis, each.call.held, each.call.operation))
     postings = yield from queries.postings_of_calls(dialect.prefix, source, [each.call for each in calls])
     looks = yield Execute(sql["looked_up"], (bet_id, source))
     pruned = yield Execute(sql["pruned"], ())
     return KeptRows(
-        bet,
+        ours,
         tuple(calls),
         tuple(KeptPosting._make(row) for row in postings),
         (yield from _anomalies(sql, bet_id, source)),

@@ -5,35 +5,28 @@ What is read never waits: it is the last good list. A refresh asks the service, 
 """
 
 import inspect
-import json
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.backoffice.catalogue.changes import CatalogueChange, changes_between
-from game_operator.backoffice.catalogue.snapshots import (
+from game_operator.backoffice.catalogue.state import (
     CatalogueState,
-    GoneInstance,
-    HeldSnapshot,
-    after_acceptance,
-    after_fetch,
+    check_ids,
     decode_state,
     encode_state,
+    why_absurd,
 )
-from game_operator.backoffice.catalogue.stores import store_at
 from game_operator.backoffice.catalogue.unknown_instances import UnknownInstances
-from game_operator.errors import ConfigurationError, InstancesUnavailableError, shown
+from game_operator.errors import ConfigurationError, InstancesUnavailableError, LedgerUnavailableError, shown
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.models import GameInfo, GameInstance
-from game_operator.models.wire import WireModel
 from game_operator.protocol.http import service_name
 
 if TYPE_CHECKING:
@@ -43,29 +36,23 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_CHANGES: Final = 1_000
+_MOST_TRIES: Final = 100
 #: How long the end of ``following`` waits for a refresh that is under way.
 _LONGEST_END_SECONDS: Final = 5.0
 
 
-@dataclass(frozen=True)
-class _View:
-    """A state as it is read: replaced as a whole, so that readers need no lock."""
+@dataclass(frozen=True, slots=True)
+class HeldList:
+    """
+    A list of games that is probably an error of the service, and was not applied.
 
-    state: CatalogueState
-    listed: Mapping[str, tuple[str, GameInstance]]
-    gone: Mapping[str, GoneInstance]
-    instances: frozenset[str]
+    Attributes:
+        reason: Why, as a sentence.
+        changes: What would have changed; nothing for a first list.
+    """
 
-    @cached_property
-    def json(self) -> str:
-        """The last good list as JSON; made once, because a web server hands it out often."""
-        current = self.state.current
-        document = {
-            "fetched_at_millis": current.at_millis if current else None,
-            "games": [_known_fields(game) for game in self.state.games],
-        }
-        text = json.dumps(document, default=lambda amount: format(amount, "f"), separators=(",", ":"))
-        return text.replace("<", "\\u003c")
+    reason: str
+    changes: tuple[CatalogueChange, ...]
 
 
 class Catalogue(Forkable):
@@ -77,9 +64,9 @@ class Catalogue(Forkable):
 
     Args:
         client: Asks the service. It stays yours to close.
-        store: Keeps what was seen: None in memory, a path in a file, a ``SqlLedger`` in its database.
+        store: A ``SqlLedger`` in whose database it keeps what was seen; None keeps it in memory.
         most_gone: The share of the games, and of the instances, that may disappear at once: 0 to 1. A list in which
-            more would be gone is held for a person.
+            more would be gone is not applied.
         min_refresh_seconds: How far apart the refreshes are that unknown instances cause.
         wait_seconds: How long calls for unknown instances wait for such a refresh, in threads, from its beginning. An
             event loop never waits.
@@ -87,13 +74,13 @@ class Catalogue(Forkable):
 
     Raises:
         TypeError: An argument is of another kind.
-        ConfigurationError: A number is out of its range, or the store is damaged or another service's.
+        ConfigurationError: A number is out of its range, or what is stored is damaged or another service's.
     """
 
     def __init__(
         self,
         client: "OperatorClient",
-        store: "str | Path | SqlLedger | None" = None,
+        store: "SqlLedger | None" = None,
         *,
         most_gone: Decimal = Decimal("0.30"),
         min_refresh_seconds: float = 60.0,
@@ -101,10 +88,10 @@ class Catalogue(Forkable):
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._client = _checked_client(client)
+        self._store = _checked_store(store)
         self._most_gone = _checked_share(most_gone)
         self._clock = clock or (lambda: time.monotonic())
         self._service = service_name(client.base_url, client.operator_id)
-        self._store = store_at(store, name=f"catalogue:{self._service}")
         self._unknown = UnknownInstances(
             self._is_refreshed,
             self._clock,
@@ -112,41 +99,34 @@ class Catalogue(Forkable):
             wait_seconds=_seconds("wait_seconds", wait_seconds),
         )
         self._one_at_a_time = threading.RLock()
-        self._known: tuple[bytes | None, CatalogueState] = (None, CatalogueState(service=self._service))
-        self._view = _view_of(self._read(self._store.read()))
+        #: What was stored when it was last read. The state is replaced as a whole, so readers need no lock.
+        self._body: bytes | None = None
+        self._state = CatalogueState(service=self._service)
+        self._read()
         self._changes: tuple[CatalogueChange, ...] = ()
-        self._subscribers: dict[object, Callable[[CatalogueChange], object]] = {}
+        self._held: HeldList | None = None
         self._error: Exception | None = None
         notify_of_forks(self)
 
     @property
     def games(self) -> tuple[GameInfo, ...]:
         """The games of the last good list."""
-        return self._view.state.games
+        return self._state.games
 
     @property
     def instances(self) -> frozenset[str]:
         """The ids of all instances ever seen, gone ones too."""
-        return self._view.instances
+        return frozenset(self._state.instances)
 
     @property
     def fetched_at_millis(self) -> int | None:
         """When the service answered the last good list, in Unix milliseconds; None until it has."""
-        current = self._view.state.current
-        return current.at_millis if current else None
+        return self._state.at_millis
 
     @property
-    def held(self) -> HeldSnapshot | None:
-        """The list that waits for a person, with its ``reason`` and ``digest``; None if none does."""
-        return self._view.state.held
-
-    @property
-    def held_changes(self) -> list[CatalogueChange]:
-        """What ``accept_held`` would change, so that a person can look at it first; nothing for a first list."""
-        state = self._view.state
-        if state.held is None or state.current is None:
-            return []
-        return changes_between(state.games, state.held.games, at_millis=state.held.at_millis)
+    def held(self) -> HeldList | None:
+        """The last answer, if it was a list that was not applied, with its ``reason`` and ``changes``; else None."""
+        return self._held
 
     @property
     def error(self) -> Exception | None:
@@ -163,57 +143,35 @@ class Catalogue(Forkable):
 
     def instance(self, instance_id: str) -> GameInstance | None:
         """Return an instance; one that is gone as it was last seen, but switched off; None for an unknown one."""
-        view = self._view
-        if instance_id in view.listed:
-            return view.listed[instance_id][1]
-        return view.gone[instance_id].instance if instance_id in view.gone else None
+        return self._state.instances.get(instance_id)
 
     def currency_of(self, call: "MovingCall") -> str | None:
         """Return the currency of the instance that *call* names (spec §2.7); None if it names no known one."""
         instance = self.instance(call.instance_id) if call.instance_id is not None else None
         return instance.bet_config.currency if instance else None
 
-    def refresh(self) -> list[CatalogueChange]:
+    def refresh(self, *, most_gone: Decimal | None = None) -> list[CatalogueChange]:
         """
         Ask the service, and return what differs from the last good list; nothing if there was none.
 
-        A list that is held changes nothing: see ``held``. When this raises, the last good list stays.
+        A list that is ``held`` changes nothing. When this raises, the last good list stays.
+
+        Args:
+            most_gone: Another share that may disappear, this time: 1 applies whatever the service answers.
 
         Raises:
             ApiError: The service said no, or an id stands twice in its answer.
             TransportError: The service did not answer.
-            ConfigurationError: The store cannot be used.
+            ConfigurationError: *most_gone* is no share, or what is stored cannot be read.
+            LedgerUnavailableError: The database cannot be used.
         """
+        share = self._most_gone if most_gone is None else _checked_share(most_gone)
         with self._one_at_a_time:
-            return self._refresh()
-
-    def accept_held(self, digest: str | None = None) -> list[CatalogueChange]:
-        """
-        Apply the list that is held, and return what it changes.
-
-        Args:
-            digest: The ``held.digest`` that a person looked at; None accepts what is held now.
-
-        Raises:
-            ConfigurationError: No list is held, another one is, or the store cannot be used.
-        """
-        with self._one_at_a_time:
-            return self._changed(lambda state: after_acceptance(state, digest))
-
-    def subscribe(self, callback: Callable[[CatalogueChange], object]) -> Callable[[], None]:
-        """
-        Call *callback* with each change from now on, in the thread that refreshes; what it raises is logged.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        token = object()
-        self._subscribers[token] = callback
-
-        def unsubscribe() -> None:
-            self._subscribers.pop(token, None)
-
-        return unsubscribe
+            try:
+                return self._refresh(share)
+            except Exception as failed:
+                self._error = failed
+                raise
 
     def watch(
         self, every_seconds: float = 60.0, *, stop: threading.Event | None = None
@@ -242,7 +200,7 @@ class Catalogue(Forkable):
         """
         Refresh as ``watch`` does, in a thread, while the block runs: it waits for no answer of the service.
 
-        At the end of the block a refresh that is under way has 5 seconds. Use ``subscribe`` to get the changes.
+        At the end of the block a refresh that is under way has 5 seconds. ``changes`` has what was seen.
         """
         pause, stop = _seconds("every_seconds", every_seconds), threading.Event()
 
@@ -258,14 +216,6 @@ class Catalogue(Forkable):
             stop.set()
             thread.join(_LONGEST_END_SECONDS)
 
-    def to_json(self) -> str:
-        """
-        Return the last good list as JSON for web front ends: each amount, and the RTP, is text with all its digits.
-
-        It can stand inside a page: "<" is written as an escape.
-        """
-        return self._view.json
-
     def __contains__(self, instance_id: object) -> bool:
         """
         Return whether an instance is this operator's: for a receiver, and without a long wait.
@@ -277,10 +227,10 @@ class Catalogue(Forkable):
         """
         if not isinstance(instance_id, str):
             return False
-        if instance_id in self._view.instances:
+        if instance_id in self._state.instances:
             return True
         is_settled = self._unknown.is_settled(instance_id)
-        if instance_id in self._view.instances:
+        if instance_id in self._state.instances:
             return True
         if is_settled:
             return False
@@ -301,66 +251,62 @@ class Catalogue(Forkable):
         self.refresh()
         return self.held is None
 
-    def _refresh(self) -> list[CatalogueChange]:
-        began = self._clock()
-        try:
-            games = self._client.fetch_games()
-            at = time.time_ns() // 1_000_000
-            changes = self._changed(lambda state: after_fetch(state, games, at_millis=at, most_gone=self._most_gone))
-        except Exception as failed:
-            self._error = failed
-            raise
+    def _refresh(self, most_gone: Decimal) -> list[CatalogueChange]:
+        began, before = self._clock(), self._state
+        games = self._client.fetch_games()
+        check_ids(games)
+        at_millis = time.time_ns() // 1_000_000
+        self._held = self._applied(games, at_millis, most_gone)
         self._error = None
-        if self.held is None:
-            self._unknown.looked(began)
+        if self._held is not None:
+            _LOG.warning("a list of games is held: %s", self._held.reason, extra={"event": "catalogue.held"})
         else:
-            extra = {"event": "catalogue.held"}
-            _LOG.warning("a list of games is held for a person: %s", self.held.reason, extra=extra)
-        return changes
-
-    def _changed(self, step: Callable[[CatalogueState], CatalogueState]) -> list[CatalogueChange]:
-        """Take *step* from the stored state, which other processes may have changed; report what is new here."""
-
-        def change(body: bytes | None) -> tuple[bytes, CatalogueState]:
-            state = step(self._read(body))
-            encoded = encode_state(state)
-            self._known = (encoded, state)
-            return encoded, state
-
-        stored = self._store.change(change)
-        before, self._view = self._view.state, _view_of(stored)
-        if before.current is None or stored.current is None:
+            self._unknown.looked(began)
+        if before.at_millis is None:
             return []
-        changes = changes_between(before.games, stored.games, at_millis=stored.current.at_millis)
-        self._report(changes)
+        changes = changes_between(before.games, self._state.games, at_millis=self._state.at_millis or at_millis)
+        self._changes = (*reversed(changes), *self._changes)[:_MOST_CHANGES]
         return changes
 
-    def _report(self, changes: list[CatalogueChange]) -> None:
-        self._changes = (*reversed(changes), *self._changes)[:_MOST_CHANGES]
-        for change in changes:
-            for callback in list(self._subscribers.values()):
-                try:
-                    callback(change)
-                except Exception:  # The operator's own code, which must not keep others from the news.
-                    extra = {"event": "catalogue.subscriber_raised"}
-                    _LOG.exception("a subscriber of the catalogue raised", extra=extra)
+    def _applied(self, games: list[GameInfo], at_millis: int, most_gone: Decimal) -> HeldList | None:
+        """Make *games* the last good list, which other processes may have changed; or return why not."""
+        for _ in range(_MOST_TRIES):
+            self._read()
+            reason = why_absurd(self._state, games, most_gone)
+            if reason:
+                is_first = self._state.at_millis is None
+                changes = [] if is_first else changes_between(self._state.games, games, at_millis=at_millis)
+                return HeldList(reason, tuple(changes))
+            if self._kept(self._state.after(games, at_millis)):
+                return None
+        problem = f"The catalogue in the ledger's database was replaced by other programs {_MOST_TRIES} times."
+        raise LedgerUnavailableError(problem, remedy="Try again later.")
 
-    def _read(self, body: bytes | None) -> CatalogueState:
-        if body is None or body != self._known[0]:  # Of thousands of games, reading takes a good part of a second.
-            self._known = (body, decode_state(body, service=self._service, place=self._store.place))
-        return self._known[1]
+    def _read(self) -> None:
+        """Read the state that is stored, which other processes may have changed."""
+        if self._store is None:
+            return
+        from game_operator.backoffice.journal.documents import document  # Loads what databases need.
 
+        body = document(self._store, self._name)
+        if body is None or body != self._body:  # Of thousands of games, reading takes a good part of a second.
+            self._state, self._body = decode_state(body, service=self._service), body
 
-def _view_of(state: CatalogueState) -> _View:
-    listed = state.current.instances if state.current else {}
-    return _View(state, listed, state.gone, frozenset(listed) | frozenset(state.gone))
+    def _kept(self, state: CatalogueState) -> bool:
+        """Store *state*, and return True; return False if another process was quicker."""
+        if self._store is not None:
+            from game_operator.backoffice.journal.documents import keep_document
 
+            body = encode_state(state)
+            if not keep_document(self._store, self._name, body, before=self._body):
+                return False
+            self._body = body
+        self._state = state
+        return True
 
-def _known_fields(value: object) -> object:
-    """Return *value* without the fields that its model does not know: their numbers may not be exact."""
-    if isinstance(value, WireModel):
-        return {name: _known_fields(getattr(value, name)) for name in type(value).model_fields}
-    return [_known_fields(each) for each in value] if isinstance(value, tuple) else value
+    @property
+    def _name(self) -> str:
+        return f"catalogue:{self._service}"
 
 
 def _checked_client(client: "OperatorClient") -> "OperatorClient":
@@ -370,6 +316,15 @@ def _checked_client(client: "OperatorClient") -> "OperatorClient":
     if inspect.iscoroutinefunction(fetch):
         raise TypeError("client is async: pass an OperatorClient. A catalogue asks in a thread, beside asyncio too")
     return client
+
+
+def _checked_store(store: "SqlLedger | None") -> "SqlLedger | None":
+    if store is not None:
+        from game_operator.ledger import SqlLedger
+
+        if not isinstance(store, SqlLedger):
+            raise TypeError(f"store must be None or a SqlLedger, not {type(store).__name__}")
+    return store
 
 
 def _checked_share(share: Decimal) -> Decimal:

@@ -16,7 +16,8 @@ from typing import Final
 _LOG = logging.getLogger("game_operator.backoffice")
 #: Ids are remembered for as long as nobody asks for so many others. A forgotten one is looked for again.
 _MOST_REMEMBERED: Final = 10_000
-_FIRST_PAUSE_SECONDS: Final = 1.0
+#: After a look that failed the next one may follow so soon.
+_PAUSE_SECONDS: Final = 1.0
 #: How long a list answers for an instance that it lacks. With a shorter time, a call that is repeated after seconds
 #: would find its answer too old each time.
 _LEAST_ANSWER_SECONDS: Final = 60.0
@@ -37,8 +38,7 @@ class UnknownInstances:
     Args:
         refresh: Asks the service; returns whether its answer was applied. What it raises is a failed look.
         clock: The time in seconds; it never goes back.
-        min_refresh_seconds: How far apart looks are. After a failed look the next one follows earlier: after one
-            second, then two, then four.
+        min_refresh_seconds: How far apart looks are; after a failed one a second at most.
         wait_seconds: For how long of a look threads wait for it; one that comes later waits no more, so that a batch
             of many unknown instances waits once. An event loop never waits.
     """
@@ -51,14 +51,11 @@ class UnknownInstances:
         min_refresh_seconds: float,
         wait_seconds: float,
     ) -> None:
-        self._refresh = refresh
-        self._clock = clock
-        self._min_refresh_seconds = min_refresh_seconds
+        self._refresh, self._clock = refresh, clock
+        self._min_refresh_seconds, self._wait_seconds = min_refresh_seconds, wait_seconds
         self._answer_seconds = max(min_refresh_seconds, _LEAST_ANSWER_SECONDS)
-        self._wait_seconds = wait_seconds
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._not_before = -math.inf
-        self._failures = 0
         self.start_afresh()
 
     def start_afresh(self) -> None:
@@ -117,16 +114,11 @@ class UnknownInstances:
             _LOG.warning(text, failed, extra={"event": "catalogue.fetch_failed"})
         finally:
             with self._lock:
-                self._failures = 0 if is_answered else self._failures + 1
-                self._not_before = look.began + self._pause()
+                pause = self._min_refresh_seconds if is_answered else min(_PAUSE_SECONDS, self._min_refresh_seconds)
+                self._not_before = look.began + pause
                 if self._under_way is look:
                     self._under_way = None
             look.set()
-
-    def _pause(self) -> float:
-        if not self._failures:
-            return self._min_refresh_seconds
-        return min(math.ldexp(_FIRST_PAUSE_SECONDS, min(self._failures - 1, 30)), self._min_refresh_seconds)
 
 
 def _may_wait() -> bool:

@@ -5,19 +5,12 @@ A document is replaced only if it still is the one that was read. So programs th
 other's, and nothing is locked while one of them thinks.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, TypeVar
 
-from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.sql import SqlLedger, read_with, write_with
-
-T = TypeVar("T")
-
-_MOST_TRIES: Final = 100
 
 
 @lru_cache
@@ -56,37 +49,3 @@ def keep_document(ledger: SqlLedger, name: str, body: bytes, *, before: bytes | 
         return bool((yield Execute(statements["update"], (body, at_millis, name, before))))
 
     return write_with(ledger, script)
-
-
-class DocumentStore:
-    """
-    One document in the database of a ledger.
-
-    Attributes:
-        place: What it is, for errors.
-    """
-
-    def __init__(self, ledger: SqlLedger, name: str) -> None:
-        self.place: str = f"The document {shown(name)} of the ledger"
-        self._ledger, self._name = ledger, name
-
-    def read(self) -> bytes | None:
-        """Return the document, or None if there is none."""
-        return document(self._ledger, self._name)
-
-    def change(self, change: Callable[[bytes | None], tuple[bytes, T]]) -> T:
-        """
-        Replace the document by what *change* makes of it, and return what else that returns.
-
-        *change* is called again where another program was quicker.
-
-        Raises:
-            LedgerUnavailableError: Others were quicker each time.
-        """
-        for _ in range(_MOST_TRIES):
-            before = self.read()
-            body, result = change(before)
-            if keep_document(self._ledger, self._name, body, before=before):
-                return result
-        problem = f"{self.place} was replaced by other programs {_MOST_TRIES} times while it was to be changed."
-        raise LedgerUnavailableError(problem, remedy="Try again later.")

@@ -195,14 +195,6 @@ class Journal:
 
         return write_with(self.ledger, script)
 
-    def add_chunk(self, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> None:
-        """Put items that are there already into a further chunk, which can be taken from a time on."""
-
-        def script(dialect: SqlDialect) -> Script[None]:
-            yield from move_items_script(dialect, run_id, keys, ready_at_millis=ready_at_millis)
-
-        write_with(self.ledger, script)
-
     def claim(self, run_id: int, worker: str, *, lease_millis: int | None = None) -> Chunk | None:
         """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
         lease = self.lease_millis if lease_millis is None else lease_millis
@@ -239,23 +231,26 @@ class Journal:
 
         return read_with(self.ledger, script)
 
-    def begin_items(self, chunk: Chunk, keys: Sequence[str], state: str) -> bool:
+    def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
-        Commit that items are about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.
+        Commit that an item is about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.
 
         Return False, and commit nothing, if the run is not running any more.
         """
 
         def script(dialect: SqlDialect) -> Script[bool]:
             yield from self.fence_script(dialect, chunk)
-            if (yield from _run(dialect, chunk.run_id)).state != "running":
-                return False
-            now = yield from self.now_script(dialect)
-            rows = json.dumps([[key] for key in keys])
-            yield Execute(_sql(dialect)["begin_items"], (state, now, chunk.run_id, rows))
-            return True
+            return (yield from self.begin_item_script(dialect, chunk, key, state))
 
         return write_with(self.ledger, script)
+
+    def begin_item_script(self, dialect: SqlDialect, chunk: Chunk, key: str, state: str) -> Script[bool]:
+        """Do the same in a transaction that has passed the fence."""
+        if (yield from _run(dialect, chunk.run_id)).state != "running":
+            return False
+        now = yield from self.now_script(dialect)
+        yield Execute(_sql(dialect)["begin_item"], (state, now, chunk.run_id, key))
+        return True
 
     def save(
         self,
@@ -356,50 +351,46 @@ class Journal:
 
         return read_with(self.ledger, script)
 
-    def slots(self, run_id: int, count: int) -> list[int]:
-        """
-        Return when the next *count* calls may be made, in milliseconds; [] if the run is not running.
-
-        They are taken from a row that all processes of the run share.
-        """
-        return write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))[1]
-
     def turns(
         self, run_id: int, count: int, *, within_seconds: float | None = None, soon_seconds: float | None = None
     ) -> list[float]:
         """
-        Return for how many seconds from now to wait before each of the next calls, as ``slots`` gives them out.
+        Return for how many seconds from now to wait before each of the next calls; [] if the run is not running.
 
-        With *within_seconds* they are as many as fit into such a time at the rate of now, and at least one. With
-        *soon_seconds* they are [] if the first is further away than that.
+        They are taken from a row that all processes of the run share. With *within_seconds* they are as many as fit
+        into such a time at the rate of now, and at least one. With *soon_seconds* they are [] if the first is further
+        away than that.
         """
 
-        def script(dialect: SqlDialect) -> Script[tuple[int, list[int]]]:
-            most = count
-            if within_seconds is not None or soon_seconds is not None:
-                run, now = (yield from _run(dialect, run_id)), (yield from self.now_script(dialect))
-                micros = now * 1_000
-                if soon_seconds is not None and (
-                    micros + soon_seconds * 1_000_000 < run.next_call_micros <= micros + _FARTHEST_MICROS
-                ):
-                    return now, []
-                if within_seconds is not None:
-                    fitting = round(within_seconds * 1_000_000) // max(1, run.interval_micros)
-                    most = max(1, min(count, fitting))
-            return (yield from self._slots_script(dialect, run_id, most))
+        def script(dialect: SqlDialect) -> Script[list[float]]:
+            return (yield from self.turns_script(dialect, run_id, count, within_seconds, soon_seconds))
 
-        now, slots = write_with(self.ledger, script)
-        return [max(0, slot - now) / 1_000 for slot in slots]
+        return write_with(self.ledger, script)
 
-    def _slots_script(self, dialect: SqlDialect, run_id: int, count: int) -> Script[tuple[int, list[int]]]:
-        now = yield from self.now_script(dialect)
+    def turns_script(
+        self,
+        dialect: SqlDialect,
+        run_id: int,
+        count: int,
+        within_seconds: float | None = None,
+        soon_seconds: float | None = None,
+    ) -> Script[list[float]]:
+        """Take turns, as ``turns`` does."""
+        run, now = (yield from _run(dialect, run_id)), (yield from self.now_script(dialect))
         micros = now * 1_000
+        if soon_seconds is not None and (
+            micros + soon_seconds * 1_000_000 < run.next_call_micros <= micros + _FARTHEST_MICROS
+        ):
+            return []
+        if within_seconds is not None:
+            fitting = round(within_seconds * 1_000_000) // max(1, run.interval_micros)
+            count = max(1, min(count, fitting))
         parameters = (now, micros, micros + _FARTHEST_MICROS, micros, count, run_id)
-        rows: Rows = yield Execute(_sql(dialect)["take_slots"], parameters)
+        rows: Rows = yield Execute(_sql(dialect)["take_turns"], parameters)
         if not rows:
-            return now, []
+            return []
         end, interval = rows[0]
-        return now, [(end - (count - number) * interval) // 1_000 for number in range(count)]
+        return [max(0, (end - (count - number) * interval) // 1_000 - now) / 1_000 for number in range(count)]
 
     def _pace_script(self, dialect: SqlDialect, run_id: int, paced: Paced) -> Script[None]:
         """Slow down after refusals, and speed up again after answers; pause a run whose calls keep failing."""
@@ -414,7 +405,7 @@ class Journal:
         earliest = (now + min(paced.wait_millis, _LONGEST_WAIT_MILLIS)) * 1_000
         parameters = (now, paced.answered, paced.failed, interval, earliest, earliest, run_id)
         failures = (yield Execute(_sql(dialect)["pace"], parameters))[0][0]
-        if failures >= MOST_FAILURES:
+        if failures >= MOST_FAILURES and run.state == "running":
             why = f"{failures} calls in a row have failed"
             yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, "paused", run_id))
 

@@ -93,13 +93,12 @@ SELECT state, COUNT(*), SUM(at_stake_cents) FROM {prefix}items WHERE run_id = ? 
 UPDATE {prefix}items SET state = ?, data = ?, at_stake_cents = ?, evidence = ?, digest = ?, at_millis = ?
 WHERE run_id = ? AND key = ?
 
--- name: begin_items
-UPDATE {prefix}items SET state = ?, attempts = attempts + 1, at_millis = ?
-WHERE run_id = ? AND key IN (SELECT item ->> 0 FROM {rows})
+-- name: begin_item
+UPDATE {prefix}items SET state = ?, attempts = attempts + 1, at_millis = ? WHERE run_id = ? AND key = ?
 
--- The rate is shared by all processes: each takes its slots from the same row. One that is farther off than a service
+-- The rate is shared by all processes: each takes its turns from the same row. One that is farther off than a service
 -- can ask for was set by a wrong clock.
--- name: take_slots
+-- name: take_turns
 UPDATE {prefix}runs SET touched_at_millis = ?,
     next_call_micros = CASE WHEN next_call_micros BETWEEN ? AND ? THEN next_call_micros ELSE ? END + ? * interval_micros
 WHERE id = ? AND state = 'running' RETURNING next_call_micros, interval_micros
@@ -120,10 +119,3 @@ WHERE kind = ? AND source = ? AND service = ? AND actor = ? AND id < ? AND moved
 
 -- name: moved_items
 SELECT at_millis, at_stake_cents FROM {prefix}items WHERE run_id = ? AND state = ? AND at_millis > ?
-
--- name: document
-SELECT body FROM {prefix}documents WHERE name = ?
-
--- name: keep_document
-INSERT INTO {prefix}documents (name, body, at_millis) VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET body = excluded.body, at_millis = excluded.at_millis

@@ -4,7 +4,6 @@ import time
 from collections.abc import Collection, Iterator
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
 
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, bet_in, look_up_bet
@@ -29,6 +28,7 @@ from game_operator.ledger.staff.findings import (
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.models import BetNotFound
 from game_operator.models.webhooks import RollbackCall
+from game_operator.protocol.http import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
 _PAGE = 100
@@ -95,22 +95,6 @@ def _due_cents(found: Finding, ledger: SqlLedger) -> int | None:
     return None if judged.owed_cents is None or judged.verdict != found.kind else judged.at_stake_cents
 
 
-class Patience(NamedTuple):
-    """
-    How old a bet must be, and how far apart the two looks are that a refund needs: a run's.
-
-    Attributes:
-        journal: The journal, which has the time and the looks of runs.
-        service: The service as runs name it.
-        min_age_millis, second_look_millis: As for a run.
-    """
-
-    journal: Journal
-    service: str
-    min_age_millis: int
-    second_look_millis: int
-
-
 def refund(
     client: OperatorClient,
     wallet: Wallet | JoinedWallet,
@@ -118,10 +102,14 @@ def refund(
     *,
     actor: str,
     reason: str,
-    patience: Patience,
+    journal: Journal,
+    min_age_millis: int,
+    second_look_millis: int,
 ) -> Outcome:
     """
     Refund a bet that the provider does not know, as a person decides; ask the provider twice first.
+
+    Its age and the two looks are as for a run; the *journal* has the looks of runs.
 
     Raises:
         RepairRefusedError: The provider knows the bet, or it is not OPEN, or it is young, or a claim names it.
@@ -130,18 +118,24 @@ def refund(
     """
     check_person(actor, reason)
     evidence, source = _not_found(client, bet_id), wallet.terms.source
-    ledger, now = _ledger_of(wallet), patience.journal.now_millis()
+    ledger, now = _ledger_of(wallet), journal.now_millis()
     bet = ledger.bet(bet_id, source=source)
     if bet is None:
         raise RepairRefusedError(f"There is no bet {shown(bet_id)} in the ledger. Nothing was moved.")
     # A time in the future is a wrong clock's: its age says nothing.
-    if bet.state is BetState.OPEN and 0 <= now - bet.opened_at_millis < patience.min_age_millis:
+    if bet.state is BetState.OPEN and 0 <= now - bet.opened_at_millis < min_age_millis:
         raise RepairRefusedError(
-            f"The bet {shown(bet_id)} is not {timedelta(milliseconds=patience.min_age_millis)} old yet: its calls may "
+            f"The bet {shown(bet_id)} is not {timedelta(milliseconds=min_age_millis)} old yet: its calls may "
             "still come. Nothing was moved."
         )
     if bet.state is BetState.OPEN:  # Any other is refused at once.
-        _await_second_look(evidence, source, now, patience)
+        service = service_name(client.base_url, client.operator_id)
+        looks = read_with(ledger, partial(looks_of, {bet_id}, source, service))
+        since_millis, digest = looks.get(bet_id, (now, evidence.digest))
+        # Nobody waits if a run has had the same answer for so long.
+        ready_millis = (since_millis if digest == evidence.digest else now) + second_look_millis
+        while (left_millis := ready_millis - journal.now_millis()) > 0:
+            time.sleep(min(left_millis / 1_000, _NAP_SECONDS))
         evidence = _not_found(client, bet_id)
     call = RollbackCall(
         player_id=bet.player_id,
@@ -155,23 +149,17 @@ def refund(
 
 def _not_found(client: OperatorClient, bet_id: str) -> Evidence:
     """Ask the provider; raise RepairRefusedError unless it does not know the bet."""
-    evidence = _asked(client, bet_id)
+    try:
+        evidence = look_up_bet(client, bet_id)
+    except TryLaterError as failed:
+        cause = failed.__cause__
+        raise cause if cause is not None else NoAnswerError(str(failed)) from None
     if not isinstance(evidence.bet, BetNotFound):
         there = f"The provider has it as {evidence.bet.status}." if evidence.bet else evidence.problem
         raise RepairRefusedError(
             f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
         )
     return evidence
-
-
-def _await_second_look(first: Evidence, source: str, now_millis: int, patience: Patience) -> None:
-    """Wait until a second look is one: not at all if a run has had the same answer for so long."""
-    journal = patience.journal
-    looks = read_with(journal.ledger, partial(looks_of, {first.bet_id}, source, patience.service))
-    since_millis, digest = looks.get(first.bet_id, (now_millis, first.digest))
-    ready_millis = (since_millis if digest == first.digest else now_millis) + patience.second_look_millis
-    while (left_millis := ready_millis - journal.now_millis()) > 0:
-        time.sleep(min(left_millis / 1_000, _NAP_SECONDS))
 
 
 def _ledger_of(wallet: Wallet | JoinedWallet) -> SqlLedger:
@@ -187,14 +175,6 @@ def _check_source(found: Finding, source: str) -> None:
             f"The finding {found.id} is of the source {shown(found.source)}, not of {shown(source)}. Nothing was "
             "changed."
         )
-
-
-def _asked(client: OperatorClient, bet_id: str) -> Evidence:
-    try:
-        return look_up_bet(client, bet_id)
-    except TryLaterError as failed:
-        cause = failed.__cause__
-        raise cause if cause is not None else NoAnswerError(str(failed)) from None
 
 
 def _refunded(

@@ -3,16 +3,21 @@
 import hashlib
 import json
 from dataclasses import replace
+from functools import cache
+from secrets import token_hex
 from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import (
     ApiError,
+    ConfigurationError,
     RateLimitedError,
     ServiceError,
     TransportError,
     UnexpectedResponseError,
     one_line,
+    shown,
 )
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
 from game_operator.models.webhooks import problem_of_id
@@ -64,13 +69,60 @@ class TryLaterError(Exception):
         asked: How many requests were made.
     """
 
-    def __init__(
-        self, problem: str, *, asked: int, is_refusal: bool = False, wait_seconds: float | None = None
-    ) -> None:
-        super().__init__(problem)
+    # By place, so that it can be pickled.
+    def __init__(self, problem: str, asked: int, is_refusal: bool = False, wait_seconds: float | None = None) -> None:
+        super().__init__(problem, asked, is_refusal, wait_seconds)
         self.asked: int = asked
         self.is_refusal: bool = is_refusal
         self.wait_seconds: float | None = wait_seconds
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Whom(NamedTuple):
+    """
+    Whom a look-up asks that an executor runs in any process.
+
+    Attributes:
+        client_id: The client, in the process that has it.
+        base_url, operator_id: The service and the operator.
+    """
+
+    client_id: str
+    base_url: str
+    operator_id: str
+
+
+def whom(client: OperatorClient) -> Whom:
+    """Return what stands for *client* as long as it lives."""
+    client_id = token_hex(16)
+    _CLIENTS[client_id] = client
+    return Whom(client_id, client.base_url, client.operator_id)
+
+
+def look_up_anywhere(asked: Whom, bet_id: str) -> Evidence:
+    """
+    Ask the provider about a bet, as ``look_up_bet``, in any process.
+
+    A client does not travel: another process makes one by ``OperatorClient.from_env``.
+    """
+    client = _CLIENTS.get(asked.client_id) or _client_of_environment()
+    if (client.base_url, client.operator_id) != asked[1:]:
+        raise ConfigurationError(
+            f"The environment of a worker process names the operator {shown(client.operator_id)} at "
+            f"{client.base_url}. The run is of {shown(asked.operator_id)} at {asked.base_url}.",
+            setting="executor",
+        )
+    return look_up_bet(client, bet_id)
+
+
+_CLIENTS: "WeakValueDictionary[str, OperatorClient]" = WeakValueDictionary()
+
+
+@cache
+def _client_of_environment() -> OperatorClient:
+    return OperatorClient.from_env().with_options(retries=0)
 
 
 def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
@@ -132,31 +184,25 @@ def _canonical(bet: AnyBet | None) -> bytes:
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
 
-def with_replies(operation: Operation[T]) -> tuple[Operation[T], list[HttpReply]]:
-    """Return *operation* such that each reply that is read is kept, and the list that keeps them."""
+def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, HttpReply]:
     replies: list[HttpReply] = []
 
     def parse(response: HttpReply) -> T:
         replies.append(response)
         return operation.parse(response)
 
-    return replace(operation, parse=parse), replies
-
-
-def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, HttpReply]:
-    operation, replies = with_replies(operation)
     try:
-        return client.perform(operation), replies[-1]
+        return client.perform(replace(operation, parse=parse)), replies[-1]
     except RateLimitedError as refused:
         wait = refused.retry_after
-        raise TryLaterError(str(refused), asked=refused.attempts, is_refusal=True, wait_seconds=wait) from refused
+        raise TryLaterError(str(refused), refused.attempts, is_refusal=True, wait_seconds=wait) from refused
     except (ServiceError, TransportError) as failed:
-        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), asked=failed.attempts) from failed
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), failed.attempts) from failed
     except UnexpectedResponseError as failed:
         if failed.status_code == _OK or is_refusal_of_all(failed):
             raise
         # A page of something on the way says nothing of the bet.
-        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), asked=failed.attempts) from failed
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), failed.attempts) from failed
 
 
 def is_refusal_of_all(error: ApiError) -> bool:

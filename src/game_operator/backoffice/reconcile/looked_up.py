@@ -85,7 +85,7 @@ class Batch:
             yield from move_items_script(dialect, run.id, self.again, ready_at_millis=ready)
 
 
-def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: str = "") -> ItemResult:
+def result_of(looked: Looked, judgement: Judgement, *, again: bool = False) -> ItemResult:
     """Return what is kept of a bet that was judged."""
     bet, there = looked.ours.bet, looked.evidence.bet
     data: dict[str, object] = {
@@ -99,8 +99,6 @@ def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: 
         data["owed_cents"] = judgement.owed_cents
     if again:
         data["again"] = True
-    if by:
-        data["left_by"] = by
     verdict, evidence = str(judgement.verdict), looked.evidence
     return ItemResult(looked.key, verdict, data, judgement.at_stake_cents, evidence.body, evidence.digest)
 

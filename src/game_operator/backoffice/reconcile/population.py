@@ -87,7 +87,7 @@ def _repaired(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[R
 
 
 def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
-    """Draw from the bets that are settled, refused or cancelled, by the seed of the run."""
+    """Draw from the bets that are settled, refused or cancelled, by the seed of the run; in SQLite row numbers."""
     share = float(run.options["sample"])
     if share <= 0:
         return ()
@@ -97,29 +97,15 @@ def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Row
         parameters = (share * 100, run.seed, *limits, after[1], PAGE)
         rows: Rows = yield Execute(_sql(dialect)["sample_of_postgres"], parameters)
         return [(0, row[0]) for row in rows]
-    # As many rows as a page is drawn from, so that a page stays small.
-    block = max(PAGE, min(_BLOCK, round(PAGE / share)))
-    number = max(after[0], 0)
+    first, number = Random(run.seed).random(), max(after[0], 0)  # noqa: S311 - a run must repeat
     last_row = (yield Execute(_sql(dialect)["last_row"], ()))[0][0]
-    first, last = number * block + 1, min((number + 1) * block, last_row)
-    while first <= last_row:
-        number += 1
-        drawn = _drawn(run.seed, first, last, share)
-        rows = (yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))) if drawn else ()
+    while (first + number) / share < last_row:
+        drawn = [1 + int((first + each) / share) for each in range(number, number + PAGE)]
+        number += PAGE
+        rows = yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))
         if rows:
             return [(number, row[0]) for row in rows]
-        first, last = last + 1, min(last + block, last_row)
     return ()
-
-
-#: So many rows of SQLite's table are drawn from at a time, at most.
-_BLOCK: Final = 100_000
-
-
-def _drawn(seed: int, first: int, last: int, share: float) -> list[int]:
-    random = Random(f"{seed}:{first}")  # noqa: S311 - a run must repeat
-    count = sum(random.random() < share for _ in range(last - first + 1)) if share < 1 else last - first + 1
-    return sorted(random.sample(range(first, last + 1), count))
 
 
 _PAGES: Final = {
@@ -183,7 +169,7 @@ def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect
 
 def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[Ours]]:
     """
-    Return bets that calls have settled lately, the latest first, with what was paid for findings about them.
+    Return the bets that calls have settled last, the latest first, with what was paid for findings about them.
 
     They are the last *most* of the 2,000 that were opened last, or of more if those have too few. Bets that look like a
     test's do not count among these, and the last *most* of them are returned, too: the provider may know them.

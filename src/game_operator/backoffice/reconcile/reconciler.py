@@ -3,12 +3,12 @@
 import inspect
 import time
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from functools import lru_cache, partial
+from functools import partial
 from secrets import randbits
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.backoffice.journal.journal import LEASE_MILLIS, Journal
 from game_operator.backoffice.journal.records import Run
@@ -29,21 +29,15 @@ from game_operator.protocol.http import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import Catalogue
     from game_operator.telemetry import Telemetry
 else:
-    Catalogue = Telemetry = object  # Who reads hints at run time loads neither.
+    Telemetry = object  # Who reads hints at run time does not load it.
 
-
-#: Returns a client and a wallet, and can be imported by its name: other processes call it too.
-Make: TypeAlias = Callable[[], tuple[OperatorClient, Wallet | JoinedWallet]]
 
 #: Far above all money, and far below what a database can add up.
 _MOST_BRAKE: Final = 1 << 60
 _MOST_RATE: Final = 10_000.0
 _NAP_SECONDS: Final = 0.2
-#: How many tasks an executor is given at a time, unless it is said.
-_WORKERS: Final = 4
 
 
 class Reconciler:
@@ -61,7 +55,6 @@ class Reconciler:
         sample: The share of settled, refused and cancelled bets that is looked up too, 0 to 1.
         rate_per_second: How many calls a second all processes of a run make together.
         clock_millis: The time in Unix milliseconds; by default the database's clock.
-        catalogue: Knows the limits of game instances; without it they are fetched once.
         lease: For how long a process keeps its part of a run without a sign of life.
         seed: What the sample is drawn by; by default another for each run.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans of runs and a metric of findings (extra ``otel``).
@@ -81,13 +74,12 @@ class Reconciler:
         sample: float = 0.001,
         rate_per_second: float = 20.0,
         clock_millis: Callable[[], int] | None = None,
-        catalogue: "Catalogue | None" = None,
         lease: timedelta = timedelta(milliseconds=LEASE_MILLIS),
         seed: int | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> None:
         _check_parts(client, wallet)
-        self._client, self._wallet, self._catalogue = client, wallet, catalogue
+        self._client, self._wallet = client, wallet
         self._seed = seed
         self._options = {
             "min_age_millis": _millis("min_age", min_age, least=0),
@@ -99,58 +91,9 @@ class Reconciler:
         lease_millis = _millis("lease", lease, least=100)
         self._journal = Journal(self._ledger, clock_millis=clock_millis, lease_millis=lease_millis)
         self._telemetry = telemetry
-        self._worker = Worker(client, wallet, self._journal, catalogue, telemetry=telemetry)
+        self._worker = Worker(client, wallet, self._journal, telemetry=telemetry)
         self._service = service_name(client.base_url, client.operator_id)
         self._source = wallet.terms.source
-        self._make: Make | None = None
-        self._settings: dict[str, Any] = {}
-
-    @classmethod
-    def from_factory(cls, make: Make, **options: Any) -> "Reconciler":
-        """
-        Return a reconciler whose work other processes can share: ``run(executor=…)`` with processes or Dask.
-
-        Close it, or use it in a ``with`` statement: the client and the ledger are its own.
-
-        Args:
-            make: Returns a client and a wallet. It must be a function that can be imported by its name, because each
-                worker process calls it once, for neither a client nor a ledger can travel.
-            options: As for ``Reconciler``; ``clock_millis``, ``catalogue`` and ``telemetry`` cannot travel either.
-
-        Raises:
-            ConfigurationError: *make* cannot be imported by its name, or an option cannot travel.
-        """
-        name = getattr(make, "__qualname__", "")
-        if not name or "<" in name:
-            raise ConfigurationError(
-                f"make must be a function that can be imported by its name, not {shown(make)}. Define it in a module."
-            )
-        for option in ("clock_millis", "catalogue", "telemetry"):
-            if options.get(option) is not None:
-                raise ConfigurationError(
-                    f"{option} cannot travel to other processes, so from_factory does not take it."
-                )
-        reconciler = cls(*make(), **options)
-        reconciler._make, reconciler._settings = make, options
-        return reconciler
-
-    def close(self) -> None:
-        """Close the client and the ledger that ``from_factory`` made; others stay yours to close."""
-        if self._make is not None:
-            self._client.close()
-            self._ledger.close()
-
-    def __enter__(self) -> "Reconciler":
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.close()
-
-    def __reduce__(self) -> NoReturn:
-        raise ConfigurationError(
-            "A Reconciler holds a client and a ledger, and neither can travel to another process. Use "
-            "Reconciler.from_factory(make) with an executor of processes."
-        )
 
     # --- running
 
@@ -163,7 +106,6 @@ class Reconciler:
         actor: str | None = None,
         reason: str | None = None,
         executor: Executor | None = None,
-        workers: int = _WORKERS,
     ) -> ReconcileReport:
         """
         Look up all bets of a new run, or of one that is under way with the same arguments; return the report.
@@ -178,34 +120,32 @@ class Reconciler:
             max_total_cents: At most so much is credited, counted in the same way.
             actor: Who asks for it.
             reason: Why.
-            executor: Shares the work among its threads or processes.
-            workers: How many tasks the executor is given at a time.
+            executor: Shares the look-ups among its threads or processes; everything else is done here. A process of it
+                makes a client by ``OperatorClient.from_env``, because a client does not travel.
 
         Raises:
             RunError: A run with other arguments is under way.
-            ConfigurationError: The brakes, the actor or the reason are missing, or *executor* has processes and the
-                reconciler does not come from ``from_factory``.
+            ConfigurationError: The brakes, the actor or the reason are missing.
             ApiError: The service refuses the operator by 401 or 403; the run is paused.
             LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
-        if isinstance(executor, ProcessPoolExecutor) and self._make is None:
-            self.__reduce__()
         options = dict(self._options, repair=repair)
         if repair:
             options |= _brakes(max_bets, max_total_cents, actor, reason)
         elif (max_bets, max_total_cents) != (None, None):
             raise ConfigurationError("max_bets and max_total_cents are for repair=True: a dry run settles nothing.")
         self._worker.is_leaving.clear()
+        self._worker.executor = executor
         with self._span():
             run = self._joined(options) or self._begun(options, actor, reason)
-            self._finish(run, executor, workers)
+            self._finish(run)
         return self.report(run.id)
 
-    def _finish(self, run: Run, executor: Executor | None, workers: int) -> None:
+    def _finish(self, run: Run) -> None:
         if self._planned(run):
             self._journal.set_state(run.id, "running")
         while self._journal.run(run.id).state == "running" and not self._worker.is_leaving.is_set():
-            self._share(run.id, executor, workers)
+            self._worker.work(run.id)
             waiting = self._journal.waiting(run.id)
             if waiting is None:
                 self._journal.set_state(run.id, "finished")
@@ -228,6 +168,7 @@ class Reconciler:
             LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
         self._worker.is_leaving.clear()
+        self._worker.executor = None
         until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
         known = self._journal.under_way(KIND, self._source, self._service)
         run = known or self._begun(dict(self._options, repair=False), None, None)
@@ -319,18 +260,6 @@ class Reconciler:
             run = self._journal.add_page(run, found.items, cursor=found.cursor, ready=not found.cursor)
         return True
 
-    def _share(self, run_id: int, executor: Executor | None, workers: int) -> None:
-        if executor is None:
-            self._worker.work(run_id)
-            return
-        make, settings = self._make, tuple(sorted(self._settings.items()))
-        task = partial(self._worker.work, run_id) if make is None else partial(work_on, make, settings, run_id)
-        futures: set[Future[None]] = {executor.submit(task) for _ in range(workers)}
-        while futures:
-            done, futures = wait(futures, return_when=FIRST_COMPLETED)
-            for each in done:
-                each.result()
-
     # --- by hand
 
     def findings(self, *, resolved: bool = False, bet_id: str | None = None) -> Iterator[Finding]:
@@ -380,19 +309,16 @@ class Reconciler:
             TransportError, ApiError: The provider does not say that it does not know the bet.
             ConfigurationError: The actor or the reason is missing.
         """
-        ages = int(self._options["min_age_millis"]), int(self._options["second_look_millis"])
-        patience = by_hand.Patience(self._journal, self._service, *ages)
-        return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason, patience=patience)
-
-
-@lru_cache(maxsize=8)
-def _reconciler_of(make: Make, settings: tuple[tuple[str, Any], ...]) -> Reconciler:
-    return Reconciler.from_factory(make, **dict(settings))
-
-
-def work_on(make: Make, settings: tuple[tuple[str, Any], ...], run_id: int) -> None:
-    """Work on a run in another process, whose client and ledger are made once."""
-    _reconciler_of(make, settings)._worker.work(run_id)
+        return by_hand.refund(
+            self._client,
+            self._wallet,
+            bet_id,
+            actor=actor,
+            reason=reason,
+            journal=self._journal,
+            min_age_millis=int(self._options["min_age_millis"]),
+            second_look_millis=int(self._options["second_look_millis"]),
+        )
 
 
 def _check_parts(client: object, wallet: object) -> None:

@@ -1,10 +1,10 @@
 """What a reconciliation has found: verdicts with the money at stake, findings, repairs and what is left."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.csv_text import csv_lines
 from game_operator.backoffice.journal.journal import Journal
@@ -17,10 +17,11 @@ from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.errors import RunError
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import Finding
-from game_operator.money import amount_from_cents
 
 KIND: Final = "reconcile"
 _MOST_FINDINGS: Final = 1_000
+#: So many ids of each kind of finding are listed.
+_FIRST: Final = 5
 _COLUMNS: Final = (
     "bet_id",
     "verdict",
@@ -31,9 +32,29 @@ _COLUMNS: Final = (
     "player_id",
     "opened_at_millis",
     "at_millis",
-    "left_by",
     "detail",
 )
+
+
+class FindingKind(NamedTuple):
+    """The findings of one kind: how many, the money at stake, and the ids of the first of them."""
+
+    kind: str
+    findings: int
+    at_stake_cents: int
+    first_ids: tuple[int, ...]
+
+
+def by_kind(findings: Iterable[Finding]) -> list[FindingKind]:
+    """Return *findings* by their kinds, the most frequent first, with the first ids of each."""
+    kinds: dict[str, list[Finding]] = {}
+    for each in findings:
+        kinds.setdefault(each.kind, []).append(each)
+    listed = []
+    for kind, found in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
+        first_ids = tuple(each.id for each in found[:_FIRST])
+        listed.append(FindingKind(kind, len(found), sum(each.at_stake_cents for each in found), first_ids))
+    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +69,6 @@ class ReconcileReport:
         other_findings: How many other findings of the source are open: of late calls and earlier runs.
         repaired: The bets that were settled or refunded.
         open: The bets that could be settled and were not: in a dry run, or by the brakes.
-        test_bets: The bets of certifications and storms that the provider does not know, by their states.
-        held_back: Those of them that the brakes have held back.
         settled_before: What the same actor has settled of the service and source in earlier runs of the 20 hours before
             the end; the brakes count it too.
         now_millis: When the report was made.
@@ -61,8 +80,6 @@ class ReconcileReport:
     other_findings: int
     repaired: Tally
     open: Tally
-    test_bets: Mapping[str, Tally]
-    held_back: Tally
     settled_before: Tally
     now_millis: int
     _journal: Journal = field(repr=False)
@@ -78,15 +95,9 @@ class ReconcileReport:
         return not (self.findings or self.other_findings or self.open.bets)
 
     @property
-    def test_bets_in_words(self) -> str:
-        """A line about the test bets, or ""; amounts are currency units."""
-        if not self.test_bets:
-            return ""
-        states = ", ".join(
-            f"{state} {bets} ({amount_from_cents(cents)})" for state, (bets, cents) in self.test_bets.items()
-        )
-        total = self.verdicts[Verdict.TEST_BET]
-        return f"Test bets, left out: {total.bets}, {amount_from_cents(total.total_cents)} in all: {states}."
+    def findings_by_kind(self) -> list["FindingKind"]:
+        """The findings of the run by their kinds."""
+        return by_kind(self.findings)
 
     @property
     def brakes_left(self) -> Tally | None:
@@ -147,10 +158,9 @@ class ReconcileReport:
             "verdicts": {name or "waiting": tally._asdict() for name, tally in self.verdicts.items()},
             "repaired": self.repaired._asdict(),
             "open": self.open._asdict(),
-            "test_bets": {state: tally._asdict() for state, tally in self.test_bets.items()},
-            "held_back": self.held_back._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
+            "findings_by_kind": [each._asdict() for each in self.findings_by_kind],
             "findings": [finding_document(each, self.now_millis) for each in self.findings],
             "other_findings": self.other_findings,
             "unseen": UNSEEN,
@@ -171,7 +181,6 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
     repaired = _sum(counts, Verdict.SETTLED, Verdict.REFUNDED)
     left, now = _sum(counts, Verdict.SETTLE, Verdict.REFUND), journal.now_millis()
     is_repairing = bool(run.options.get("repair"))
-    held = _held_back(journal, run) if is_repairing and left.bets else Tally(0, 0)
     ended = run.ended_at_millis or now
     before = tally_since(ended, settled_before(journal, run, ended)) if is_repairing else Tally(0, 0)
     return ReconcileReport(
@@ -181,26 +190,10 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
         other_findings=others,
         repaired=repaired,
         open=left,
-        test_bets=_test_bets(journal, run) if Verdict.TEST_BET in counts else {},
-        held_back=held,
         settled_before=before,
         now_millis=now,
         _journal=journal,
     )
-
-
-def _test_bets(journal: Journal, run: Run) -> dict[str, Tally]:
-    cents: dict[str, list[int]] = {}
-    for each in journal.items(run.id, state=str(Verdict.TEST_BET)):
-        cents.setdefault(each.values["here"], []).append(each.at_stake_cents)
-    return {state: Tally(len(each), sum(each)) for state, each in sorted(cents.items())}
-
-
-def _held_back(journal: Journal, run: Run) -> Tally:
-    states = (str(Verdict.SETTLE), str(Verdict.REFUND))
-    left = (each for state in states for each in journal.items(run.id, state=state))
-    held = [each.at_stake_cents for each in left if each.values.get("left_by")]
-    return Tally(len(held), sum(held))
 
 
 def latest_run(ledger: SqlLedger, source: str = "") -> Run | None:

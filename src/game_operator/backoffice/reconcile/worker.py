@@ -10,8 +10,9 @@ import os
 import socket
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -20,7 +21,14 @@ from typing import TYPE_CHECKING, Final
 from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
 from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.brakes import settled_before, tally_since
-from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet, look_up_round
+from game_operator.backoffice.reconcile.evidence import (
+    Evidence,
+    TryLaterError,
+    look_up_anywhere,
+    look_up_bet,
+    look_up_round,
+    whom,
+)
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
 from game_operator.backoffice.reconcile.population import (
@@ -49,7 +57,6 @@ from game_operator.models import BetNotFound, ClosedBet
 from game_operator.money import cents_rounded_down
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import Catalogue
     from game_operator.client.sync import OperatorClient
     from game_operator.telemetry import Telemetry
     from game_operator.wallet import JoinedWallet, Wallet
@@ -83,11 +90,6 @@ class _NotNowError(Exception):
         self.ready_millis = ready_millis
 
 
-def _looked(item: Item, known: dict[str, Ours], evidence: Evidence, now: int, began: float) -> Looked:
-    at_millis = now + round(1_000 * (time.monotonic() - began))
-    return Looked(item.key, known[item.key], evidence, at_millis, item.digest if item.state else None)
-
-
 class Worker:
     """Works on runs of one service and one source."""
 
@@ -96,18 +98,18 @@ class Worker:
         client: "OperatorClient",
         wallet: "Wallet | JoinedWallet",
         journal: Journal,
-        catalogue: "Catalogue | None" = None,
         *,
-        sleep: Callable[[float], object] | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> None:
         # A repeat is an item's next try: it waits for its turn, as every call of the run does.
         self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
+        self._whom = whom(self._client)
         self._client_of_games = client
-        self._catalogue, self._telemetry = catalogue, telemetry
+        self._telemetry = telemetry
         #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
         self.is_leaving: threading.Event = threading.Event()
-        self._sleep = sleep or self.is_leaving.wait
+        #: Shares the look-ups; None makes them one after another in the thread that works.
+        self.executor: Executor | None = None
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._max_wins: dict[str, int] | None = None
         #: The runs whose service knows what calls have settled lately.
@@ -189,31 +191,57 @@ class Worker:
         self, chunk: Chunk, waiting: Sequence[Item], turns: Sequence[float], known: dict[str, Ours], tries: Counter[str]
     ) -> tuple[list[Looked], Paced | None]:
         """
-        Look up as many as there are turns, up to the first that is not answered: the turns after it came too early.
+        Look up as many as there are turns; after one that is not answered begin no more, for their turns are too early.
 
-        That one is left for another turn, but not for ever.
+        What is not answered is left for another turn, but not for ever.
         """
         looked: list[Looked] = []
         began, now = time.monotonic(), self._now()
-        left = iter(turns)
-        for item, turn in zip(waiting, left, strict=False):
+        left, answered = iter(turns), 0
+        for item, look in self._looks(waiting, left, began):
+            try:
+                evidence = look.result()
+            except TryLaterError as failed:
+                self._report(chunk, answered, failed, left)
+                answered = 0
+                deque(left, maxlen=0)
+                tries[item.key] += not failed.is_refusal
+                if tries[item.key] < _MOST_TRIES:
+                    continue
+                evidence = Evidence(item.key, None, b"", str(failed), answered=False)
+            else:
+                answered += 1
+                self._give_up_turns(chunk, evidence.asked, left)
+            at_millis = now + round(1_000 * (time.monotonic() - began))
+            first = item.digest if item.state else None
+            looked.append(Looked(item.key, known[item.key], evidence, at_millis, first))
+        return looked, Paced(answered=answered) if answered else None
+
+    def _looks(
+        self, waiting: Sequence[Item], turns: Iterable[float], began: float
+    ) -> Iterator[tuple[Item, "Future[Evidence]"]]:
+        """Begin a look-up at each turn, and yield each with its item, in their order."""
+        under_way: deque[tuple[Item, Future[Evidence]]] = deque()
+        for item, turn in zip(waiting, turns, strict=False):
             if time.monotonic() - began > 2 * self._commit_seconds:
                 break  # The service is slow: what was found is committed first, or the lease runs out.
             self._wait(began + turn)
             if self.is_leaving.is_set():
                 break
-            try:
-                evidence = look_up_bet(self._client, item.key)
-            except TryLaterError as failed:
-                self._report(chunk, len(looked), failed, left)
-                tries[item.key] += not failed.is_refusal
-                if tries[item.key] >= _MOST_TRIES:
-                    unanswered = Evidence(item.key, None, b"", str(failed), answered=False)
-                    looked.append(_looked(item, known, unanswered, now, began))
-                return looked, None
-            looked.append(_looked(item, known, evidence, now, began))
-            self._give_up_turns(chunk, evidence.asked, left)
-        return looked, Paced(answered=len(looked)) if looked else None
+            under_way.append((item, self._begun(item.key)))
+            while under_way and under_way[0][1].done():
+                yield under_way.popleft()
+        yield from under_way
+
+    def _begun(self, bet_id: str) -> "Future[Evidence]":
+        if self.executor is not None:
+            return self.executor.submit(look_up_anywhere, self._whom, bet_id)
+        done: Future[Evidence] = Future()
+        try:
+            done.set_result(look_up_bet(self._client, bet_id))
+        except Exception as failed:  # It is raised where the result is asked for.
+            done.set_exception(failed)
+        return done
 
     def _give_up_turns(self, chunk: Chunk, asked: int, left: Iterable[float] = ()) -> None:
         """For each request after the first, skip one of the turns that are *left*, or a later one of the run."""
@@ -304,21 +332,16 @@ class Worker:
 
     def _max_win_cents(self, instance_id: str) -> int | None:
         """Return the most that a bet of a game instance can win, or None if that is unknown."""
-        if self._catalogue is not None:
-            instance = self._catalogue.instance(instance_id)
-            return None if instance is None else cents_rounded_down(instance.bet_config.max_win)
         if self._max_wins is None:
-            self._max_wins = self._fetched_limits()
+            self._max_wins = {}
+            try:
+                games = self._client_of_games.fetch_games()
+            except (ApiError, TransportError) as failed:
+                _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
+                return None
+            instances = [instance for game in games for instance in game.instances]
+            self._max_wins = {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
         return self._max_wins.get(instance_id)
-
-    def _fetched_limits(self) -> dict[str, int]:
-        try:
-            games = self._client_of_games.fetch_games()
-        except (ApiError, TransportError) as failed:
-            _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
-            return {}
-        instances = [instance for game in games for instance in game.instances]
-        return {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
 
     # --- committing
 
@@ -389,7 +412,7 @@ class Worker:
         except _BrakeError:
             if self._journal.run(run.id).state != "running":
                 raise _NotNowError from None  # Another worker has paused or stopped it.
-            self._journal.save(chunk, [result_of(looked, judgement, by="brake")])
+            self._journal.save(chunk, [result_of(looked, judgement)])
         except RepairRefusedError as refused:
             self._judge_again(chunk, run, looked, refused)
         except Exception as failed:  # The operator's own statements may raise anything.
@@ -505,7 +528,7 @@ class Worker:
     def _wait(self, until: float) -> None:
         seconds = until - time.monotonic()
         if seconds > 0:
-            self._sleep(seconds)
+            self.is_leaving.wait(seconds)
 
     def _now(self) -> int:
         return self._journal.now_millis()

@@ -1,12 +1,15 @@
-"""Totals as a table: which columns there are, what stands in them, and the table as CSV."""
+"""Totals as a table: which columns there are, what stands in them, and the table as CSV and as a page."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from game_operator.backoffice.csv_text import csv_lines
-from game_operator.ledger.books.totals import KINDS, TotalsReport, TotalsRow
-from game_operator.text import money
+from game_operator.backoffice.pages import page
+from game_operator.ledger.books.totals import DAY_MILLIS, KINDS, TotalsReport, TotalsRow, day_text
+from game_operator.text import duration, money
 
+_TEMPLATE: Final = Path(__file__).with_name("totals.html")
 _DIMENSIONS: Final = ("day", "game", "instance")
 _HEADINGS: Final = {kind: kind.replace("_", " ").replace("rain", "RAIN") for kind in KINDS}
 _REVENUE: Final = "gross_gaming_revenue_cents"
@@ -23,6 +26,31 @@ def totals_csv(report: TotalsReport) -> Iterator[str]:
     yield from csv_lines([(*named, "currency", "late", *sums, _REVENUE)])
     names = (*named, "currency", "late", *sums, _REVENUE)
     yield from csv_lines([_csv_cell(getattr(row, name)) for name in names] for row in report.rows)
+
+
+def totals_html(report: TotalsReport) -> str:
+    """
+    Return *report* as one page that needs nothing else, to be written in UTF-8.
+
+    Raises:
+        ConfigurationError: jinja2 is not installed, which the extra ``cli`` brings.
+    """
+    since, until = report.since_millis, report.until_millis
+    first = "the beginning" if since is None else _moment(since)
+    return page(
+        _TEMPLATE,
+        report=report,
+        headings=headings(report),
+        lines=list(lines(report)),
+        texts=len(report.by) + ("currency" not in report.by),
+        time=f"from {first} {'until now' if until is None else f'to {_moment(until)}'}, UTC",
+    )
+
+
+def _moment(millis: int) -> str:
+    if millis % DAY_MILLIS == 0:
+        return f"{day_text(millis // DAY_MILLIS)}, 00:00"
+    return f"{day_text(millis // DAY_MILLIS)} and {duration(millis % DAY_MILLIS)}"
 
 
 def _csv_cell(value: object) -> object:

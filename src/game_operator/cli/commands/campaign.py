@@ -1,7 +1,9 @@
 """``game-operator campaign``: free bets for many players, planned once and granted once."""
 
+import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -31,7 +33,6 @@ _STATUS: Final = {
     "by_state": "state grants",
 }
 _REPORT: Final = _STATUS | {
-    "cost": "claims won_cents",
     "": f"{_STATUS['']} granted_exposure_cents granted_per_second",
 }
 
@@ -144,10 +145,9 @@ def report(
     place: LedgerOptions,
 ) -> int:
     """
-    Report what became of a campaign, and an estimate of what it has cost so far. Exit code 1 with findings or refusals.
+    Report what became of a campaign. Exit code 1 with findings or refusals.
 
-    The estimate: all claims of free bets that came to its players while their grants could be played. A claim names no
-    grant, so claims of other campaigns count too.
+    What players won with free bets is in the totals: a claim names no grant.
     """
     with _looked_at(name, place) as made:
         for file in results or []:
@@ -190,11 +190,14 @@ def _granted(
                     progress=lambda counted: show(f"{counted[2]} granted", counted[0], counted[1]),
                 )
         except KeyboardInterrupt:
-            raise StoppedError(
+            stopped = StoppedError(
                 128 + next(iter(signals), signal.SIGINT),
                 "Interrupted. Grants that were under way may have been made.",
                 advice=f"To ask for them again by the same reference ids: game-operator campaign run {name}",
-            ) from None
+            )
+            code = stopped.show(as_json=False)
+            sys.stderr.flush()
+            os._exit(code)  # The threads may wait for an answer for half a minute.
     _show_report(found)
     if signals:
         raise StoppedError(128 + signals[0])

@@ -1,10 +1,9 @@
-"""What `game-operator games` does beyond one list: report changes, watch, and accept a list that is held."""
+"""What `game-operator games` does beyond one list: report changes."""
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -18,7 +17,6 @@ from game_operator.cli.render import answer, cell, label, show_records
 if TYPE_CHECKING:
     from game_operator.backoffice import Catalogue
     from game_operator.backoffice.catalogue import CatalogueChange
-    from game_operator.ledger import SqlLedger
 
 _COLUMNS: Final = ("at_millis", "kind", "game_id", "instance_id", "change")
 
@@ -28,52 +26,31 @@ class ChangesOptions:
     """What is asked beyond one list of games, and where the last good list is kept, if not in a ledger."""
 
     changes: bool = False
-    accept_held: Annotated[str | None, typer.Option(metavar="DIGEST")] = None
-    store: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-
-    @property
-    def are_asked_for(self) -> bool:
-        """Whether more than one list of games is wanted."""
-        return self.changes or self.accept_held is not None
+    most_gone: Annotated[float | None, typer.Option(min=0, max=1)] = None
 
     def check(self, place: LedgerOptions, *, has_filters: bool) -> None:
         """Raise BadParameter if the options do not go together."""
-        if self.are_asked_for and has_filters:
+        if self.changes and has_filters:
             raise typer.BadParameter(
                 "Changes are those of all games. Leave out --genre, --status, --currency and --active."
             )
-        if not self.are_asked_for and (self.store is not None or place.database is not None):
-            raise typer.BadParameter("--store and --database need --changes or --accept-held. Pass one of these.")
-        if self.store is not None and place.database is not None:
-            raise typer.BadParameter("--store and --database exclude each other. Pass one of them.")
-
-    @contextmanager
-    def kept_in(self, place: LedgerOptions) -> "Iterator[Path | SqlLedger]":
-        """Yield where the last good list is kept; raise ConfigurationError if that is nowhere."""
-        if self.store is not None:
-            yield self.store
-            return
-        address_of(
-            place.database, f"There is no last good list. Pass --store FILE, or --database URL; or set {DATABASE}."
-        )
-        with place.opened() as ledger:
-            yield ledger
+        if not self.changes and (self.most_gone is not None or place.database is not None):
+            raise typer.BadParameter("--database and --most-gone need --changes. Pass it, too.")
 
 
 def report_changes(options: ChangesOptions, place: LedgerOptions, service: ServiceOptions) -> int:
-    """Report once what has changed since the last good list, or apply the list that is held."""
+    """Report once what has changed since the last good list."""
     from game_operator.backoffice import Catalogue
 
     # What it warns of is in the report.
     logging.getLogger("game_operator.backoffice").addHandler(logging.NullHandler())
-    with service.client() as client, options.kept_in(place) as store:
-        catalogue = Catalogue(client, store)
+    address_of(place.database, f"There is no last good list to compare with. Pass --database URL, or set {DATABASE}.")
+    most_gone = None if options.most_gone is None else Decimal(str(options.most_gone))
+    with service.client() as client, place.opened() as ledger:
+        catalogue = Catalogue(client, ledger)
         is_first = catalogue.fetched_at_millis is None
-        if options.accept_held is not None:
-            changes = catalogue.accept_held(options.accept_held)
-        else:
-            with waiting("Asking for the games …"):
-                changes = catalogue.refresh()
+        with waiting("Asking for the games …"):
+            changes = catalogue.refresh(most_gone=most_gone)
         first = "This is the first list. From now on, changes are reported."
         is_same = not changes and catalogue.held is None
         _show(catalogue, changes, first if is_first else "Nothing has changed." if is_same else "")
@@ -82,27 +59,20 @@ def report_changes(options: ChangesOptions, place: LedgerOptions, service: Servi
 
 def _show(catalogue: "Catalogue", changes: "list[CatalogueChange]", sentence: str) -> None:
     """Show *changes*, and what is held for a person to accept."""
-    held, held_changes = catalogue.held, [change.as_dict() for change in catalogue.held_changes]
+    held = catalogue.held
+    held_changes = [] if held is None else [change.as_dict() for change in held.changes]
     document: dict[str, object] = {
         "changes": [change.as_dict() for change in changes],
         "games": len(catalogue.games),
         "instances": sum(len(game.instances) for game in catalogue.games),
         "fetched_at_millis": catalogue.fetched_at_millis,
-        "held": held
-        and {
-            "digest": held.digest,
-            "reason": held.reason,
-            "at_millis": held.at_millis,
-            "games": len(held.games),
-            "instances": len(held.instances),
-            "changes": held_changes,
-        },
+        "held": held and {"reason": held.reason, "changes": held_changes},
     }
     sentences = [sentence] if sentence else []
     if held is not None:
         sentences.append(
             f"Held for a person: {held.reason} Nothing of this list is applied. If it is right: `game-operator games "
-            f"--accept-held {held.digest}`, with the same store."
+            "--changes --most-gone 1`."
         )
     answer(document, *sentences, view={"": "games instances fetched_at_millis"})
     _show_changes("Changes", [change.as_dict() for change in changes])

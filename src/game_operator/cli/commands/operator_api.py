@@ -35,11 +35,12 @@ def games(
     """
     List your games with their instances and betting limits.
 
-    With --changes, report what has changed since the last good list, which a store keeps. A list in which more than
-    30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
+    With --changes, report what has changed since the last good list, which the ledger's database keeps. A list in
+    which more than 30 % of the games or instances would be gone is held, and the exit code is 1: --most-gone allows
+    more.
     """
     beyond.check(place, has_filters=active or any((genre, status, currency)))
-    if beyond.are_asked_for:
+    if beyond.changes:
         return report_changes(beyond, place, service)
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()

@@ -36,7 +36,7 @@ Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
 _REPORT: Final = {
     "": (
-        "run state why repaired open held_back brakes_left settled_before other_findings parts_done parts service "
+        "run state why repaired open brakes_left settled_before other_findings parts_done parts service "
         "source actor reason began_at_millis ended_at_millis unseen"
     ),
     "verdicts": "verdict bets total_cents",
@@ -142,7 +142,7 @@ def _run(
                 report = reconciler.run_some(seconds)
             else:
                 with ThreadPoolExecutor(concurrency) as threads:
-                    report = reconciler.run(executor=threads, workers=concurrency, **arguments)
+                    report = reconciler.run(executor=threads, **arguments)
     except KeyboardInterrupt:
         pass
     else:
@@ -243,7 +243,11 @@ def findings(
     source: Source = "",
     place: LedgerOptions,
 ) -> int:
-    """List what a person should look into, the oldest first. The exit code is 1 if a finding is open."""
+    """
+    List what a person should look into, by kind with the first ids. The exit code is 1 if a finding is open.
+
+    With --bet, --all or --limit, list the findings one by one, the oldest first.
+    """
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.journal.journal import Journal
         from game_operator.backoffice.reconcile.by_hand import findings_of

@@ -5,8 +5,9 @@ Every posting is in exactly one place. A close stores the postings of the days b
 its *position*; all others are summed up from the tables. So the sum of totals is the sum of postings, always.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, shown
@@ -226,6 +227,15 @@ def checked_filter(source: str | None) -> str | None:
     if source is not None and not isinstance(source, str):
         raise TypeError(f"source must be a text, or None for all, not {shown(source)}")
     return source
+
+
+def totals_asked(
+    prefix: str, since_millis: int | None, until_millis: int | None, by: Sequence[str], source: str | None
+) -> Callable[[], Script[TotalsReport]]:
+    """Return the script of a report; raise TypeError or ValueError for what cannot be asked."""
+    dimensions, name = checked_dimensions(by), checked_filter(source)
+    bounds = checked_bound("since_millis", since_millis), checked_bound("until_millis", until_millis)
+    return partial(totals_report, prefix, *bounds, dimensions, name)
 
 
 def totals_report(

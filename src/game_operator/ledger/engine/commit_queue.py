@@ -7,13 +7,15 @@ A lone call goes straight through. In a batch each call succeeds or fails alone.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from threading import Lock, RLock
 from typing import Any, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.script import Result, Work, at_once, awaited
+from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.rules.book import Item, asks_operator
+from game_operator.ledger.steps import Answer, Steps, run, run_async
 
 _MOST = 64
 _Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
@@ -35,11 +37,11 @@ class _Ticket:
 class _Queue:
     """What the queues for threads and for tasks share: a batch, and each call by itself if it fails."""
 
-    def __init__(self, run: Callable[[Sequence[Item]], Any], *, most: int = _MOST) -> None:
+    def __init__(self, run: Callable[[Sequence[Item]], Answer], *, most: int = _MOST) -> None:
         self._run = run
         self._most = most
 
-    def _results(self, batch: list[Any], items: list[Item], behind: Callable[[], list[Any]]) -> Work[Sequence[Result]]:
+    def _results(self, batch: list[Any], items: list[Item], behind: Callable[[], list[Any]]) -> Steps[Sequence[Result]]:
         """Return the result of each of *batch*, whose *items* they are; add those *behind* if no call can be made."""
         try:
             return (yield from self._outcomes(items))
@@ -50,9 +52,9 @@ class _Queue:
         except Exception as raised:  # Each caller raises it.
             return [raised] * len(batch)
 
-    def _outcomes(self, items: list[Item]) -> Work[list[Result]]:
+    def _outcomes(self, items: list[Item]) -> Steps[list[Result]]:
         try:
-            return (yield self._run(items))  # type: ignore[no-any-return]  # What the ledger returns.
+            return (yield partial(self._run, items))  # type: ignore[no-any-return]  # What the ledger returns.
         except LedgerUnavailableError:
             raise
         except Exception:  # One of them makes the others fail, so each is tried alone below.
@@ -61,7 +63,7 @@ class _Queue:
         results: list[Result] = []
         for item in items:
             try:
-                results += yield self._run([item])
+                results += yield partial(self._run, [item])
             except LedgerUnavailableError:  # For the others too.
                 raise
             except Exception as raised:  # It is this call's own result.
@@ -114,7 +116,7 @@ class CommitQueue(_Queue):
                     batch.append(self._waiting.popleft())
                 behind = list(self._waiting)
             items = [each.item for each in batch]
-            results = at_once(self._results(batch, items, lambda: self._withdrawn(behind)))
+            results = run(self._results(batch, items, lambda: self._withdrawn(behind)))
             for each, result in zip(batch, results, strict=True):
                 each.result = result
         finally:  # Ctrl-C stops this thread alone: nobody must wait for ever.
@@ -274,7 +276,7 @@ class AsyncCommitQueue(_Queue):
         work = self._results(
             batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
         )
-        commit = asyncio.create_task(awaited(work), context=batch[0][0].context)
+        commit = asyncio.create_task(run_async(work), context=batch[0][0].context)
         self._under_way = batch, commit
         try:
             results = await commit

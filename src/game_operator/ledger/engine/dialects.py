@@ -9,11 +9,10 @@ server's, read row by row after each lock.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any, ClassVar, NamedTuple
 
-from game_operator.ledger.api import OPEN_FIRST, Account, CallRecord
-from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Script, Together
+from game_operator.ledger.api import OPEN_FIRST, Account, BetRecord, CallRecord
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
@@ -35,6 +34,21 @@ from game_operator.ledger.engine.tables import (
     sql_texts,
 )
 from game_operator.ledger.rules.book import Changes, Needs, NewFinding, Posting
+from game_operator.ledger.steps import ConflictError, Execute, Kind, Rows, Steps, Together
+
+
+class Loaded(NamedTuple):
+    """
+    The rows a batch needs, and the clock as it was read while they were locked.
+
+    With a withdraw in the batch, *stop_code* is what it is refused with while bets are stopped.
+    """
+
+    accounts: Iterable[Account]
+    bets: Iterable[BetRecord]
+    calls: Iterable[CallRecord]
+    clock_millis: int
+    stop_code: str | None = None
 
 
 class Balances:
@@ -61,7 +75,7 @@ class Balances:
         self._own = LookUp(kind, self._sql["accounts"])
         self.parts: dict[str, str] = {name: self._sql[f"{kind}_{name}"] for name in self.writes}
 
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Steps[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         if self.kind == "sqlite":
             rows, *rest = yield Together((self._own.of(keys), *others))
@@ -69,7 +83,7 @@ class Balances:
         rows, *rest = yield Together((Execute(self._sql["lock"], (json.dumps(sorted(keys)),)), *others))
         return [Account(*row[:3]) for row in rows], max((row[3] for row in rows), default=None), rest
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Steps[dict[str, list[Any]]]:
         """Return the rows to write, by the names of ``parts``; an account that is moved must hold what was loaded."""
         yield from ()
         return {
@@ -82,23 +96,20 @@ class Balances:
         statements: tuple[Execute, ...],
         changes: Changes,  # noqa: ARG002 - for those that compare
         was: Mapping[str, Account],  # noqa: ARG002
-    ) -> Script[list[Any]]:
+    ) -> Steps[list[Any]]:
         """Perform the *statements*, make sure that balances moved as they should, and return the answers."""
-        answers = []
-        for each in statements:
-            answers.append((yield each))  # noqa: PERF401 - a comprehension cannot yield
-        return answers
+        return list((yield Together(statements)))
 
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - as above
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Steps[None]:  # noqa: ARG002 - as above
         """Do what ``parts`` cannot: nothing."""
         yield from ()
 
-    def balance(self, key: str) -> Script[int | None]:
+    def balance(self, key: str) -> Steps[int | None]:
         """Return a balance in cents as it is committed, or None if there is no such account."""
         rows: Rows = yield Execute(self._sql["balance"], (key,))
         return rows[0][0] if rows else None
 
-    def known(self, keys: Set[str]) -> Script[set[str] | None]:
+    def known(self, keys: Set[str]) -> Steps[set[str] | None]:
         """Return which of *keys* are accounts; None if that cannot be said of all at once."""
         return {row[0] for row in (yield self._own.of(keys))}
 
@@ -133,13 +144,12 @@ class SqlDialect:
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
         self._calls_and_stop = LookUp(self.kind, sql["calls_and_stop"])
         self._upsert_anomaly, self._restate = sql["upsert_anomaly"], sql["restate"]
-        self._findings_alone = sql["findings_alone"]
         self._upsert_finding, self._upsert_finding_of_call = sql["upsert_finding"], sql["upsert_finding_of_call"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
         self._parts |= accounts.parts
         self._texts: dict[tuple[str, ...], str] = {}
 
-    def load(self, needs: Needs) -> Script[Loaded]:
+    def load(self, needs: Needs) -> Steps[Loaded]:
         """Lock the accounts, then read bets, calls and a stop of bets, and the clock if not with the lock."""
         statements = [self._bets.of(needs.bets, needs.source)] if needs.bets else []
         groups: dict[str, set[str]] = {}
@@ -157,13 +167,13 @@ class SqlDialect:
         stop_code = next((call.code for call in found if not call.operation), None)
         return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis, stop_code)
 
-    def now_millis(self) -> Script[int]:
+    def now_millis(self) -> Steps[int]:
         """Return the time: in PostgreSQL the server's, one for all machines."""
         if self.kind == "sqlite":
             return self._clock_millis()
         return int((yield Execute(f"SELECT {CLOCK}", ()))[0][0])
 
-    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
+    def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Steps[None]:
         """Write what changed; ConflictError if any of it is there already."""
         every: dict[str, list[Any]] = {
             "calls": call_rows(changes, source),
@@ -181,38 +191,35 @@ class SqlDialect:
         if changes.findings:
             yield from self.store_findings(source, changes.findings)
 
-    def balance_now(self, account: str) -> Script[int | None]:
+    def balance_now(self, account: str) -> Steps[int | None]:
         """Return a balance in cents as this transaction sees it, or None if there is no such account."""
         return (yield from self.accounts.balance(account))
 
-    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Script[None]:
+    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Steps[None]:
         """Keep another balance as the one that a stored call is answered with."""
         yield Execute(self._restate, (balance_cents, source, record.operation, record.tx_id))
 
     def store_findings(
         self, source: str, findings: Sequence[NewFinding], *, run_id: int | None = None, now_millis: int | None = None
-    ) -> Script[None]:
+    ) -> Steps[None]:
         """Keep *findings*; one that is open already is counted as seen again."""
-        if self.kind == "postgres":
-            yield Execute(self._findings_alone, ())
         if now_millis is None:
             now_millis = yield from self.now_millis()
-        for each in findings:
+        # In one order, so that no two transactions wait for each other.
+        for each in sorted(findings, key=lambda found: (found.subject, found.kind, found.tx_id)):
             named = (each.kind, source, each.subject, each.tx_id, each.player_id, each.account, each.detail)
             rest = (each.at_stake_cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
             upsert = self._upsert_finding_of_call if each.tx_id else self._upsert_finding
             yield Execute(upsert, (*named, *rest))
 
-    def write(self, every: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[None]:
+    def write(self, every: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Steps[None]:
         """Write the rows by the names of their statements; ConflictError if any of them is there already."""
         rows = {name: each for name, each in every.items() if each}
         if rows and (yield from self._written(rows, changes, was)) != list(map(len, rows.values())):
             yield from check_writer(self.prefix)
             raise ConflictError
 
-    def _written(
-        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
-    ) -> Script[list[int]]:
+    def _written(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Steps[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""
         if self.kind == "sqlite":
             writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]

@@ -69,15 +69,11 @@ SELECT item ->> 0, item ->> 1, CAST(item ->> 2 AS bigint), item ->> 3, item ->> 
     CAST(item ->> 6 AS bigint)
 FROM {json_rows}
 
--- Numbers are given out one at a time. A sequence would be behind its ids after a switch of servers.
--- name: findings_alone
-SELECT pg_advisory_xact_lock(hashtext('{prefix}findings'))
-
 -- name: insert_finding
 INSERT INTO {prefix}findings AS kept (
-    id, kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, owed_cents, evidence, run_id,
+    kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, owed_cents, evidence, run_id,
     first_at_millis, last_at_millis, seen
-) VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM {prefix}findings), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 
 -- name: upsert_finding
 {insert_finding}

@@ -1,12 +1,14 @@
 """What telemetry sees of the ledger: a span for each commit, and the money and anomalies of its calls."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from game_operator.errors import UnknownSourceError
 from game_operator.ledger.api import Outcome, Terms
-from game_operator.ledger.engine.script import Result, Work
+from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, currency_named
+from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 
 if TYPE_CHECKING:
@@ -20,12 +22,15 @@ _UNKNOWN = "unknown"
 
 
 def observed_batch(
-    run: Callable[[Sequence[Item]], Any], items: Sequence[Item], telemetry: "Telemetry", system: str
-) -> Work[list[Result]]:
+    run: Callable[[Sequence[Item]], list[Result] | Awaitable[list[Result]]],
+    items: Sequence[Item],
+    telemetry: "Telemetry",
+    system: str,
+) -> Steps[list[Result]]:
     """Let *run* commit a batch of calls, in the span of a commit; what it returns is awaited under asyncio."""
     span = _begun(telemetry, items, system)
     try:
-        results: list[Result] = yield run(items)
+        results: list[Result] = yield partial(run, items)
     except BaseException as failed:
         span.end(failed)
         raise
@@ -33,8 +38,8 @@ def observed_batch(
 
 
 def observed_joined(
-    work: Work[Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
-) -> Work[Outcome]:
+    work: Steps[Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
+) -> Steps[Outcome]:
     """Do *work*, which applies a call in the operator's transaction and commits it, in the span of a commit."""
     item = Item(call, terms, waiting=telemetry.waiting_call())
     span = _begun(telemetry, [item], system)

@@ -3,15 +3,15 @@
 import re
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.ledger.engine.script import Kind
 from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl, lock_of_calls, table_names
+from game_operator.ledger.steps import Kind
 
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")
 #: The tables that prune deletes from.
 _PRUNED = ("postings", "slices")
 #: The tables whose ids come from a sequence, which the ledger sets where it is behind.
-_NUMBERED = ("postings", "anomalies")
+_NUMBERED = ("postings", "anomalies", "findings")
 _FUNCTIONS = ("make_day", "fold_day", "drop_day")
 
 _BEGIN = {

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
 from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
-from game_operator.ledger.rules.book import Needs
+from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import problem_of_id
 
 _MOST_CHARACTERS: Final = 256
@@ -74,13 +73,13 @@ class Sources:
         """Return whether calls of *source* need no statement."""
         return source in self.known
 
-    def load(self) -> Script[list[str]]:
+    def load(self) -> Steps[list[str]]:
         """Return all sources, the oldest first; the transaction is one that has just begun."""
         names = yield from self._stored()
         self.known.update(names)
         return names
 
-    def settle(self, source: str) -> Script[LedgerError | None]:
+    def settle(self, source: str) -> Steps[LedgerError | None]:
         """Register *source* if the ledger knows none yet; return the error if its calls are refused."""
         known = yield from self._stored()
         if source in known:
@@ -97,19 +96,18 @@ class Sources:
         known = known or (yield from self._register(source))
         return None if source in known else refusal(source, known)
 
-    def add(self, name: str, dialect: Dialect) -> Script[None]:
+    def add(self, name: str, at_millis: int) -> Steps[None]:
         """Register *name* beside the others; a known one stays as it is."""
-        at_millis = (yield from dialect.load(Needs(""))).clock_millis
         known: list[str] = []
         while name not in known:  # Once more, if another first source was registered while this one waited for it.
             yield Execute(_sql(self._prefix)["add"], (name, at_millis))
             known = yield from self._stored()
 
-    def _stored(self) -> Script[list[str]]:
+    def _stored(self) -> Steps[list[str]]:
         rows: Rows = yield Execute(_sql(self._prefix)["names"], ())
         return [name for (name,) in rows]
 
-    def _may_be_rolled_back(self, source: str) -> Script[bool]:
+    def _may_be_rolled_back(self, source: str) -> Steps[bool]:
         """Return whether the transaction, which is the caller's, may have registered *source* itself."""
         if not self.joined:
             return False
@@ -118,7 +116,7 @@ class Sources:
         claims: Rows = yield Execute(_sql(self._prefix)["own_claim"], (f"{self._prefix}sources", source))
         return bool(claims)
 
-    def _register(self, source: str) -> Script[list[str]]:
+    def _register(self, source: str) -> Steps[list[str]]:
         """Register *source* as the first, or the sources of calls that are there already; return those registered."""
         yield from check_writer(self._prefix)
         # A call whose source another transaction was about to register is stored, even if that one was rolled back.
@@ -144,7 +142,7 @@ def _sql(prefix: str) -> dict[str, str]:
     return sql_texts(__package__, "sources.sql", prefix=prefix)
 
 
-def stands_alone(topic: str, value: str) -> Script[bool]:
+def stands_alone(topic: str, value: str) -> Steps[bool]:
     """
     Return whether no other transaction of PostgreSQL claims another *value* for *topic* at this moment.
 
@@ -156,13 +154,13 @@ def stands_alone(topic: str, value: str) -> Script[bool]:
     return not others
 
 
-def _sources_found(prefix: str) -> Script[list[str]]:
+def _sources_found(prefix: str) -> Steps[list[str]]:
     """Return the sources of the calls and bets that are there."""
     rows: Rows = yield Execute(_sql(prefix)["found"], ())
     return [source for (source,) in rows]
 
 
-def source_details(prefix: str, most_bets: int) -> Script[list[SourceDetails]]:
+def source_details(prefix: str, most_bets: int) -> Steps[list[SourceDetails]]:
     """Return all sources with how many of their bets are OPEN, counted up to *most_bets*."""
     rows: Rows = yield Execute(_sql(prefix)["details"], (most_bets,))
     return [SourceDetails(*row) for row in rows]

@@ -22,8 +22,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Work
 from game_operator.ledger.rules.book import Anomaly, Changes
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ BALANCE_TABLES = "game_operator_balance_tables"
 CALL_TABLES = ("accounts", "bets", "calls", "postings", "anomalies")
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
-Check: TypeAlias = Callable[[], Script[object]]
+Check: TypeAlias = Callable[[], Steps[object]]
 
 #: The question for the oldest version whose programs may still write.
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
@@ -137,7 +137,7 @@ def check_version(version: int | None, prefix: str) -> int:
     return version or 0
 
 
-def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[None]:
+def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Make or migrate the tables; raise SchemaError if they or *check* refuse, or *migrate* is False."""
     version = check_version((yield from found_version(kind, prefix)), prefix)
     if version == VERSION:
@@ -217,7 +217,7 @@ _BEFORE_MIGRATION = (
 )
 
 
-def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[None]:
+def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Do the same in PostgreSQL, one process at a time."""
     # A waiter makes all others wait behind it, so we give up soon and try again.
     yield Execute("SET LOCAL lock_timeout = '1s'", ())
@@ -226,7 +226,7 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[No
     yield from _check_grants(prefix)
 
 
-def by_owner(prefix: str, script: Script[T]) -> Script[T]:
+def by_owner(prefix: str, script: Steps[T]) -> Steps[T]:
     """Run *script*, which changes tables; raise SchemaError if this user may not."""
     try:
         return (yield from script)
@@ -239,7 +239,7 @@ def by_owner(prefix: str, script: Script[T]) -> Script[T]:
         ) from failed
 
 
-def rights_explained(prefix: str, work: Work[T]) -> Work[T]:
+def rights_explained(prefix: str, work: Steps[T]) -> Steps[T]:
     """Do *work* of staff; raise SchemaError if this user of PostgreSQL lacks a right."""
     try:
         return (yield from work)
@@ -253,7 +253,7 @@ def rights_explained(prefix: str, work: Work[T]) -> Work[T]:
         ) from failed
 
 
-def _check_grants(prefix: str) -> Script[None]:
+def _check_grants(prefix: str) -> Steps[None]:
     """Raise SchemaError if who may write the ledger's calls may not write other tables, such as one just added."""
     of_calls = {prefix + name for name in CALL_TABLES}
     names = [name for name in table_names("postgres", prefix) if name not in of_calls]
@@ -280,7 +280,7 @@ def refuse_writer(oldest: int | None, prefix: str) -> None:
         )
 
 
-def check_writer(prefix: str, *, until_commit: bool = False) -> Script[None]:
+def check_writer(prefix: str, *, until_commit: bool = False) -> Steps[None]:
     """
     Raise SchemaError if programs of this version may not write any more.
 
@@ -290,7 +290,7 @@ def check_writer(prefix: str, *, until_commit: bool = False) -> Script[None]:
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
-def by_writer(kind: Kind, prefix: str, script: Callable[[], Script[T]]) -> Script[T]:
+def by_writer(kind: Kind, prefix: str, script: Callable[[], Steps[T]]) -> Steps[T]:
     """
     Run *script*, which may write; raise SchemaError if programs of this version may not write any more.
 
@@ -304,14 +304,14 @@ def by_writer(kind: Kind, prefix: str, script: Callable[[], Script[T]]) -> Scrip
     return result
 
 
-def has_table(kind: Kind, name: str) -> Script[bool]:
+def has_table(kind: Kind, name: str) -> Steps[bool]:
     """Return whether there is a table called *name*."""
     sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (name,))
     return bool(rows)
 
 
-def found_version(kind: Kind, prefix: str) -> Script[int | None]:
+def found_version(kind: Kind, prefix: str) -> Steps[int | None]:
     """
     Return the version of the tables; None if there are none, and 0 if they do not say.
 
@@ -325,7 +325,7 @@ def found_version(kind: Kind, prefix: str) -> Script[int | None]:
     return None
 
 
-def check_search_path() -> Script[None]:
+def check_search_path() -> Steps[None]:
     """Raise SchemaError, with the line to run, if this user finds no schema of its search_path in PostgreSQL."""
     rows: Rows = yield Execute(_SEARCHED, ())
     found, path, user = rows[0]
@@ -343,7 +343,7 @@ def check_search_path() -> Script[None]:
     raise SchemaError(what, remedy=f"Run: CREATE SCHEMA {schema} AUTHORIZATION {user};")
 
 
-def stored_version(prefix: str) -> Script[int | None]:
+def stored_version(prefix: str) -> Steps[int | None]:
     """Read the version out of the tables, which must be there; None if they do not say."""
     rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = ?", ("version",))  # noqa: S608 - a checked prefix
     return int(rows[0][0]) if rows else None

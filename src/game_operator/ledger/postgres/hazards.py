@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 _LOG = logging.getLogger("game_operator.ledger")
 
@@ -133,7 +133,7 @@ def is_from(thing: object, *modules: str) -> bool:
 
 
 #: The tables whose column ``id`` has a sequence.
-_TABLES = ("postings", "anomalies")
+_TABLES = ("postings", "anomalies", "findings")
 #: How far above the highest id a sequence is set: others may have taken some that are not committed yet.
 _STEP = 1_000
 _BEHIND = (
@@ -147,12 +147,22 @@ _UNKNOWN = (
 )
 
 
+def _constraint_of(failed: BaseException | None) -> str:
+    """Return the constraint that *failed* is about, as psycopg and asyncpg name it below their wrappers; or ""."""
+    while failed is not None:
+        for holder in (failed, getattr(failed, "diag", None)):
+            if isinstance(name := getattr(holder, "constraint_name", None), str):
+                return name
+        failed = getattr(failed, "orig", failed.__cause__)
+    return ""
+
+
 class Identities:
     """The identities of one ledger's tables in PostgreSQL."""
 
     def __init__(self, prefix: str) -> None:
         # The keys of partitions have names of their own. A partition takes no ids from before it was made, either.
-        self._keys = {f"{prefix}{table}": re.compile(rf'"{prefix}{table}(_\w+)?_(pkey|above)"') for table in _TABLES}
+        self._keys = {f"{prefix}{table}": re.compile(rf"{prefix}{table}(_\w+)?_(pkey|above)") for table in _TABLES}
         texts = [sql_texts(__package__, "hazards.sql", prefix=prefix, table=table) for table in self._keys]
         self._compare = " UNION ALL ".join(each["compare"] for each in texts)
         self._advance = texts[0]["advance"]
@@ -160,10 +170,10 @@ class Identities:
 
     def table_of(self, failed: BaseException) -> str | None:
         """Return the table whose new id was taken already, if that is what any driver's *failed* says."""
-        text = str(getattr(failed, "orig", failed))
-        return next((table for table, key in self._keys.items() if key.search(text)), None)
+        name = _constraint_of(failed)
+        return next((table for table, key in self._keys.items() if key.fullmatch(name)), None)
 
-    def behind(self) -> Script[list[tuple[bool, str]]]:
+    def behind(self) -> Steps[list[tuple[bool, str]]]:
         """Return whether this user may set it, and what to do else, of each sequence behind its ids; read only."""
         rows: Rows = yield Execute(self._compare, ())
         return [
@@ -172,12 +182,12 @@ class Identities:
             if highest is not None and last is not None and last < highest
         ]
 
-    def hidden(self) -> Script[list[str]]:
+    def hidden(self) -> Steps[list[str]]:
         """Return the sequences that this user may not look at."""
         rows: Rows = yield Execute(self._compare, ())
         return [sequence for _, sequence, highest, last, _ in rows if highest is not None and sequence and last is None]
 
-    def advanced(self, *, failed_table: str | None = None) -> Script[None]:
+    def advanced(self, *, failed_table: str | None = None) -> Steps[None]:
         """Set each sequence that is behind its highest id to 1,000 above it; that of *failed_table* must be set."""
         rows: Rows = yield Execute(self._compare, ())
         for table, sequence, highest, last, may_set in rows:

@@ -17,10 +17,10 @@ from psycopg import errors, generators
 from psycopg._preparing import Prepare, PrepareManager
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 
-from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.postgres.express import Statement
 from game_operator.ledger.postgres.hazards import CommitWarnings, Identities
+from game_operator.ledger.steps import RELEASE, Execute, Rows, Steps
 
 if TYPE_CHECKING:
     from psycopg._queries import PostgresQuery
@@ -70,7 +70,7 @@ class Session:
 
 def greeted(
     connection: "Connection", patience_seconds: float, identities: Identities, *, pooler: bool | None
-) -> Script[Session]:
+) -> Steps[Session]:
     """
     Look at a new *connection*, which commits each statement, and set it.
 
@@ -109,7 +109,7 @@ def _settings(patience_seconds: float, *, local: bool) -> str:
     return texts["transaction" if local else "session"]
 
 
-def _swallowed(script: Script[None], connection: "Connection") -> Script[None]:
+def _swallowed(script: Steps[None], connection: "Connection") -> Steps[None]:
     """Run *script*, and go on where the server cannot answer it: on a standby, in a service, without tables."""
     try:
         yield from script
@@ -124,7 +124,7 @@ class FormerPrimaryError(psycopg.OperationalError):
     """The server was the primary once."""
 
 
-def _check_timeline() -> Script[None]:
+def _check_timeline() -> Steps[None]:
     """Remember the server's timeline; raise FormerPrimaryError if it is below one that this process has seen."""
     rows: Rows = yield Execute(_TIMELINE, ())
     system, name = rows[0]

@@ -12,23 +12,22 @@ from typing import Any, ClassVar, TypeVar
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import CHECK_SERVER, address_of, limits_of, missing_psycopg, sentences
-from game_operator.ledger.engine.script import (
-    SAVE,
-    AskOperator,
-    Execute,
-    Script,
-    Step,
-    Together,
-    UnwritableError,
-    Work,
-    at_once,
-    awaited,
-    driven,
-)
 from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.steps import (
+    SAVE,
+    Answer,
+    AskOperator,
+    Execute,
+    Step,
+    Steps,
+    Together,
+    UnwritableError,
+    run,
+    run_async,
+)
 
 try:
     import psycopg
@@ -95,13 +94,13 @@ class _Store:
     """
     One connection, for one thread or task at a time: its user holds a lock.
 
-    All it does is written as work, once for threads and for asyncio: what its public methods return is awaited there.
+    All it does is written as steps, for threads and for asyncio: what its public methods return is awaited there.
     """
 
     #: Whether the calls of the connection are awaited.
     _awaits: ClassVar[bool]
-    #: ``at_once`` or ``awaited``.
-    _done: Callable[[Work[Any]], Any]
+    #: ``run`` or ``run_async``.
+    _done: Callable[..., Answer]
     #: The latest connection's; None until we were first connected.
     _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
@@ -126,7 +125,7 @@ class _Store:
         #: The connection's pipeline while we are in one.
         self._pipeline: Any = None
 
-    def run(self, script: Callable[[], Script[T]]) -> Any:
+    def run(self, script: Callable[[], Steps[T]]) -> Any:
         """Run *script* in one transaction; again, while the server asks for it or comes back in time."""
         return self._done(self._run(script))
 
@@ -136,11 +135,14 @@ class _Store:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
         return self._done(self._express_done(items))
 
+    def tidy(self) -> None:
+        """Do nothing: a server looks after its files."""
+
     def close(self) -> Any:
         """Close the connection."""
         return self._done(self._drop())
 
-    def _enter_pipeline(self, connection: Any) -> Work[None]:
+    def _enter_pipeline(self, connection: Any) -> Steps[None]:
         """
         Enter a pipeline of *connection*, which spares round trips; behind a pooler there is none.
 
@@ -150,7 +152,7 @@ class _Store:
         assert self._session is not None
         if not self._session.pooled:
             pipeline = connection.pipeline()
-            yield pipeline.__aenter__() if self._awaits else pipeline.__enter__()
+            yield pipeline.__aenter__ if self._awaits else pipeline.__enter__
             self._pipeline = pipeline
 
     def _left_pipeline(self, raised: BaseException | None = None) -> Any:
@@ -162,8 +164,8 @@ class _Store:
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
     def _run(
-        self, script: Callable[[], Script[T]], attempt: Callable[[Callable[[], Script[T]]], Work[T]] | None = None
-    ) -> Work[T]:
+        self, script: Callable[[], Steps[T]], attempt: Callable[[Callable[[], Steps[T]]], Steps[T]] | None = None
+    ) -> Steps[T]:
         until, nap = time.monotonic() + self._patience_seconds, 0.005
         doubt = " A call under way may have been committed: its repeat finds out." if self._session else ""
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
@@ -186,17 +188,17 @@ class _Store:
                     self._raise_if_warned()
                 if time.monotonic() + nap > until:
                     raise _unavailable(failed, doubt) from failed
-            yield sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
+            yield partial(sleep, uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
             nap = min(nap * 2, 0.5)
 
-    def _express_done(self, items: Sequence[Item]) -> Work[dict[int, Outcome]]:
+    def _express_done(self, items: Sequence[Item]) -> Steps[dict[int, Outcome]]:
         statement = self._express.statement(items)
         if statement is None:
             return {}
         try:
             connection = self._live() or (yield from self._connected())
             assert self._executor is not None
-            rows = yield (self._reader or connection).wait(self._executor.execution(statement))
+            rows = yield partial((self._reader or connection).wait, self._executor.execution(statement))
         except asyncio.CancelledError:
             yield from self._drop()
             raise
@@ -209,7 +211,7 @@ class _Store:
         self._raise_if_warned()
         return self._express.outcomes(items, rows)
 
-    def _attempt(self, script: Callable[[], Script[T]]) -> Work[T]:
+    def _attempt(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         connection = self._live() or (yield from self._connected())
         assert self._session is not None
         self._asked_last = None
@@ -217,13 +219,13 @@ class _Store:
             try:
                 yield from self._enter_pipeline(connection)
                 for statement in self._session.begin:
-                    yield connection.execute(statement)
-                result: T = yield self._done(driven(script(), self._perform))
-                yield connection.execute("COMMIT")
+                    yield partial(connection.execute, statement)
+                result: T = yield partial(self._done, script(), self._perform)
+                yield partial(connection.execute, "COMMIT")
             except BaseException as raised:  # What cancels the task, too, leaves the pipeline.
-                yield self._left_pipeline(raised)
+                yield partial(self._left_pipeline, raised)
                 raise
-            yield self._left_pipeline()
+            yield self._left_pipeline
         except asyncio.CancelledError:
             # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
             yield from self._drop()
@@ -240,20 +242,20 @@ class _Store:
         """Return the connection, or None where it has to be opened first."""
         return None if self._connection is None or self._connection.closed else self._connection
 
-    def _connected(self) -> Work[Any]:
+    def _connected(self) -> Steps[Any]:
         """Connect, and return the connection."""
         parameters = limits_of(self._url, self._patience_seconds)
         # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
         parameters["client_encoding"] = "utf8"
         parameters |= _turned(conninfo_to_dict(self._url), self._passed_over)
         kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
-        connection = yield kind.connect(self._url, autocommit=True, **parameters)
+        connection = yield partial(kind.connect, self._url, autocommit=True, **parameters)
         try:
             greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
-            self._session = yield from driven(greeting, lambda step: _unprepared(step, connection))
+            self._session = yield partial(self._done, greeting, lambda step: self._done(_unprepared(step, connection)))
         except BaseException as raised:  # A task that is cancelled here must not leave a session behind.
             self._passed_over += isinstance(raised, FormerPrimaryError)
-            yield connection.close()
+            yield connection.close
             raise
         self._connection, self._cursor = connection, connection.cursor()
         pgconn, is_pooled = connection.pgconn, self._session.pooled
@@ -261,32 +263,39 @@ class _Store:
         self._reader = SocketReader(connection) if self._awaits else None
         return connection
 
-    def _perform(self, step: Step) -> Work[Any]:
+    def _perform(self, step: Step) -> Answer:
+        return self._done(self._performed(step))
+
+    def _performed(self, step: Step) -> Steps[Answer]:
         connection = self._connection
         match step:
             case Execute(sql, parameters, True):
                 for row in parameters:
-                    yield connection.execute(for_psycopg(sql), row)
+                    yield partial(connection.execute, for_psycopg(sql), row)
                 return len(parameters)
             case Execute(sql, parameters):
-                return (yield from _rows((yield self._cursor.execute(for_psycopg(sql), parameters or None))))
+                return (yield from _rows((yield partial(self._cursor.execute, for_psycopg(sql), parameters or None))))
             case Together(statements):
                 cursors = []
                 for each in statements:
-                    cursors.append((yield connection.execute(for_psycopg(each.sql), each.parameters or None)))  # noqa: PERF401 - a comprehension cannot yield
+                    execute = partial(connection.execute, for_psycopg(each.sql), each.parameters or None)
+                    cursors.append((yield execute))
                 rows = []
                 for cursor in cursors:
-                    rows.append((yield cursor.fetchall()))  # noqa: PERF401
+                    rows.append((yield cursor.fetchall))  # noqa: PERF401
                 return rows
+        assert isinstance(step, AskOperator)
         return (yield from self._handed_over(step, connection))
 
-    def _handed_over(self, step: AskOperator, connection: Any) -> Work[Any]:
+    def _handed_over(self, step: AskOperator, connection: Any) -> Steps[Any]:
         assert self._session is not None
-        yield connection.execute(SAVE)
+        yield partial(connection.execute, SAVE)
         # Behind a pooler each server connection may have its own.
-        path = (yield from _rows((yield connection.execute(SEARCH_PATH))))[0][0] if self._session.pooled else None
+        path = None
+        if self._session.pooled:
+            path = (yield from _rows((yield partial(connection.execute, SEARCH_PATH))))[0][0]
         # In a pipeline the operator's own statements would report neither how many rows they met, nor what failed.
-        yield self._left_pipeline()
+        yield self._left_pipeline
         try:
             answer = yield from self._asked(step, connection)
         finally:
@@ -296,10 +305,10 @@ class _Store:
         # The next statement of ours takes them along. If the savepoint is gone, the server executes nothing after that.
         yield from self._enter_pipeline(connection)
         for statement in self._session.taken_back(path):
-            yield connection.execute(statement)
+            yield partial(connection.execute, statement)
         return answer
 
-    def _asked(self, step: AskOperator, connection: Any) -> Work[Any]:
+    def _asked(self, step: AskOperator, connection: Any) -> Steps[Any]:
         try:
             return (yield from step.answering(connection, awaits=self._awaits))
         except psycopg.Error as raised:
@@ -314,23 +323,23 @@ class _Store:
         if self._session is not None:
             self._session.warnings.check()
 
-    def _roll_back(self, connection: Any) -> Work[None]:
+    def _roll_back(self, connection: Any) -> Steps[None]:
         try:
             if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
-                yield connection.execute("ROLLBACK")
+                yield partial(connection.execute, "ROLLBACK")
             if not connection.closed and self._session is not None:  # What was seen says nothing of the next commit.
                 self._session.warnings.reason = None
         except psycopg.Error:
             yield from self._drop()
 
-    def _drop(self) -> Work[None]:
+    def _drop(self) -> Steps[None]:
         connection, self._connection = self._connection, None
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
-                yield connection.close()
+                yield connection.close
 
 
 #: Pipelines of a parent that was in the middle of a transaction when we were forked; collected, they would be left.
@@ -341,13 +350,13 @@ class PostgresStore(_Store):
     """One connection for threads. It is opened again after a fork, and the parent's is left alone."""
 
     _awaits = False
-    _done = staticmethod(at_once)
+    _done = staticmethod(run)
     _closed = False
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
         if self._pid == os.getpid():
-            at_once(self._drop())
+            run(self._drop())
 
     def close(self) -> None:
         """Close the connection."""
@@ -369,7 +378,7 @@ class AsyncPostgresStore(_Store):
     """One connection of one event loop."""
 
     _awaits = True
-    _done = staticmethod(awaited)
+    _done = staticmethod(run_async)
 
 
 def _turned(given: Mapping[str, Any], places: int) -> dict[str, str]:
@@ -382,16 +391,16 @@ def _turned(given: Mapping[str, Any], places: int) -> dict[str, str]:
     }
 
 
-def _unprepared(step: Step, connection: Any) -> Work[list[Any]]:
+def _unprepared(step: Step, connection: Any) -> Steps[list[Any]]:
     """Execute one statement by itself, committed."""
     assert isinstance(step, Execute)
-    cursor = yield connection.execute(for_psycopg(step.sql), step.parameters or None, prepare=False)
+    cursor = yield partial(connection.execute, for_psycopg(step.sql), step.parameters or None, prepare=False)
     return (yield from _rows(cursor))
 
 
-def _rows(cursor: Any) -> Work[list[Any]]:
+def _rows(cursor: Any) -> Steps[list[Any]]:
     try:
-        return (yield cursor.fetchall())  # type: ignore[no-any-return]  # A list of rows.
+        return (yield cursor.fetchall)  # type: ignore[no-any-return]  # A list of rows.
     except psycopg.ProgrammingError as failed:
         if type(failed) is not psycopg.ProgrammingError:  # The server's own refusals have classes of their own.
             raise

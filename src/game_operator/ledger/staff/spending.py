@@ -1,11 +1,8 @@
 """What an account has wagered and got since some time, for limits: read from bets and claims, which stay for ever."""
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from game_operator.codes import BetState
 from game_operator.errors import shown
-from game_operator.ledger.api import BetRecord, CallRecord
 from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import sql_texts
 
@@ -49,23 +46,3 @@ def spent(kind: Kind, prefix: str, account: str, since_millis: int) -> Script[Sp
     rows = yield Execute(sql, (account, since_millis) * 3 + (since_millis,))
     closed, won, still_open, back, claimed, paid_won, paid_back = map(int, rows[0])
     return Spent(closed + still_open + back, won + paid_won, back + paid_back, still_open, claimed)
-
-
-def spent_in_memory(bets: Iterable[BetRecord], calls: Iterable[CallRecord], account: str, since_millis: int) -> Spent:
-    """Return the same of records that are in memory."""
-    wagers = dict.fromkeys((BetState.CLOSED, BetState.OPEN, BetState.ROLLED_BACK), 0)
-    won_cents = 0
-    for bet in bets:
-        is_counted = bet.account == account and bet.opened_at_millis >= since_millis and bet.state in wagers
-        if is_counted and not (bet.state is BetState.ROLLED_BACK and bet.action == "RAIN"):
-            wagers[bet.state] += bet.wager_cents
-            won_cents += bet.won_cents or 0
-    claimed_cents = sum(
-        call.amount_cents
-        for call in calls
-        if (call.operation, call.account, call.code) == ("deposit", account, None)
-        and call.action != "BET"
-        and call.at_millis >= since_millis
-    )
-    refunded_cents, open_cents = wagers[BetState.ROLLED_BACK], wagers[BetState.OPEN]
-    return Spent(sum(wagers.values()), won_cents, refunded_cents, open_cents, claimed_cents)

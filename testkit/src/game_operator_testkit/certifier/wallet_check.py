@@ -92,7 +92,7 @@ def _balance(at: Stage, player: Player, place: Literal["wallet", "second"] = "wa
             heard.problem,
             elapsed_seconds=heard.elapsed_seconds,
             timed_out=heard.timed_out,
-            remedy="Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs.",
+            remedy=heard.remedy,
         )
     return heard
 

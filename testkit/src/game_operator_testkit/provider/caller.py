@@ -165,17 +165,19 @@ def error_of(url: str, step: Send, failed: TransportFailed, seconds: float) -> T
         return DeliveryInDoubtError(
             f"{request.path}: {reason}", attempts=step.attempt, elapsed_seconds=seconds, timed_out=failed.timed_out
         )
-    return not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=failed.timed_out)
+    told = f"{url}{request.path} cannot be reached: {reason}"
+    return not_delivered(told, seconds, timed_out=failed.timed_out, remedy=failed.remedy)
 
 
-def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:
-    """Return the error of a webhook that never left."""
+def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool, remedy: str) -> RequestNotSentError:
+    """Return the error of a webhook that never left; *remedy* is "" if nothing is known of the reason."""
     return RequestNotSentError(
         reason,
         elapsed_seconds=elapsed_seconds,
         timed_out=timed_out,
         setting="url",
-        remedy="The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
+        remedy=remedy
+        or "The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
     )
 
 

@@ -120,6 +120,8 @@ class Carried:
         url: Where it went; "" in process.
         timed_out: Whether no answer came in time.
         unreachable: Whether nobody could be reached: nothing was sent.
+        remedy: What to do about that; "" if somebody was reached.
+        is_lost: Whether the service takes no notice of what came back, because a fault lost it.
         place: Which exchange of a record it is, counted from 0.
         closed: What is known of a kept connection that the wallet closed before one byte of an answer; the request was
             then sent again, on a new one.
@@ -136,6 +138,8 @@ class Carried:
     unreachable: bool = False
     place: int = 0
     closed: ClosedUnansweredError | None = field(default=None, repr=False, compare=False)
+    remedy: str = ""
+    is_lost: bool = False
 
     @property
     def sent_again(self) -> bool:
@@ -155,7 +159,7 @@ class Carried:
     @cached_property
     def reply(self) -> Reply | None:
         """The reply of spec §2.1, or None: then there is a *problem*, or the body says nothing."""
-        return None if self.answer is None or self.problem else reply_in(self.answer)[0]
+        return None if self.answer is None or self.is_lost else reply_in(self.answer)[0]
 
     @property
     def elapsed_ms(self) -> float:
@@ -195,7 +199,9 @@ class Begun:
         *,
         timed_out: bool = False,
         unreachable: bool = False,
+        remedy: str = "",
         closed: ClosedUnansweredError | None = None,
+        is_lost: bool = False,
     ) -> Carried:
         """Return what came of it just now."""
         return Carried(
@@ -209,6 +215,8 @@ class Begun:
             timed_out,
             unreachable,
             closed=closed,
+            remedy=remedy,
+            is_lost=is_lost,
         )
 
 
@@ -353,11 +361,9 @@ def answer_to(post: Post, carried: Carried) -> Answer:
     Traces and reports show it, so a signature that the wallet quotes is cut out (docs/decisions/0030).
     """
     answer, problem = carried.answer, carried.problem
-    if answer is not None and problem == answer.defect:
-        problem = ""
     for signature in (value for _, value in carried.headers if isinstance(value, Signature)):
         problem = problem.replace(signature.decode(), "[signature removed]")
         answer = None if answer is None else without_secret(answer, signature)
-    if answer is None or problem:
+    if answer is None or carried.is_lost:
         return unanswered(problem)
     return answer_in(post, answer)

@@ -110,7 +110,7 @@ class HttpCarrier:
     async def carry_one(self, request: Request) -> Carried:
         """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
-        problem, timed_out, unreachable = "", False, False
+        problem, timed_out, unreachable, remedy = "", False, False, ""
         closed: list[ClosedUnansweredError] = []
         begun = self._begun(request)
         try:
@@ -120,7 +120,7 @@ class HttpCarrier:
             problem = answer.defect if answer else _NOT_AWAITED[request.manner]
         except TransportError as failed:
             problem, timed_out = failed.reason, failed.timed_out
-            unreachable = isinstance(failed, RequestNotSentError)
+            unreachable, remedy = isinstance(failed, RequestNotSentError), failed.remedy
         except TimeoutError:
             problem, timed_out = f"no answer within {self._timeout:g} s", True
         except (OSError, ValueError) as failed:
@@ -129,7 +129,7 @@ class HttpCarrier:
             answer = redacted(answer, self._without_values)
         problem = self._without_values(problem.encode()).decode()
         last = closed[-1] if closed else None
-        return begun.carried(answer, problem, timed_out=timed_out, unreachable=unreachable, closed=last)
+        return begun.carried(answer, problem, timed_out=timed_out, unreachable=unreachable, remedy=remedy, closed=last)
 
     async def carry_post(self, post: Post) -> Carried:
         """
@@ -142,14 +142,16 @@ class HttpCarrier:
             return self._begun(post.request).carried(None, "request lost")
         carried = await self.carry_request(post.request)
         if post.manner is Fault.REPLY_LOST and carried.answer is not None:
-            carried = replace(carried, problem="reply lost")
+            carried = replace(carried, problem="reply lost", is_lost=True)
         return carried
 
     async def carry_request(self, request: Request) -> Carried:
         """Carry *request*; raise as ``carry_post`` does."""
         carried = await self.carry_one(request)
         if carried.unreachable:
-            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+            raise not_delivered(
+                carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out, remedy=carried.remedy
+            )
         return carried
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:

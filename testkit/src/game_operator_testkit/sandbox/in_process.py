@@ -163,7 +163,8 @@ class InProcessSandbox(SandboxBase):
         if post.manner is not Fault.REQUEST_LOST:
             response = called(deliver, begun)
             answer = answer_of(await response if inspect.isawaitable(response) else response)
-        return begun.carried(answer, _NO_REPLY.get(post.manner, "") if post.manner else "")
+        lost = _NO_REPLY.get(post.manner) if post.manner else None
+        return begun.carried(answer, lost or "", is_lost=lost is not None)
 
     def _awaited(self, response: Any) -> Any:
         """Return *response*, or what comes of it if it must be awaited."""

@@ -227,30 +227,6 @@ def test_a_certificate_of_a_private_authority(
     assert command("doctor", "--json", **untrusting, SSL_CERT_FILE=str(tmp_path / "ca.pem")).code == 0
 
 
-@pytest.mark.parametrize(
-    ("exceptions", "named"),
-    [
-        pytest.param("localhost, a:b 10.* ok.example", "'a:b', '10.*'", id="two of four"),
-        pytest.param("http://user:secret@host", "'***@host'", id="without what may be a password"),
-        pytest.param("localhost,::1 10.0.0.0/8", None, id="all can be read"),
-    ],
-)
-def test_entries_of_no_proxy_that_cannot_be_read(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, exceptions: str, named: str | None
-) -> None:
-    """They are skipped, and one piece of advice names them all."""
-    monkeypatch.setenv("NO_PROXY", exceptions)
-    told = run("doctor", "--json")
-    found = checks(told.document).get("proxy exceptions")
-    assert (told.code, outcomes(told.document)) == (0, {})
-    if named is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert (found["outcome"], found["found"].partition(": ")[2]) == ("advice", named)
-        assert "secret" not in told.out + told.err
-
-
 @pytest.mark.parametrize("last", ["connected", "method", "garbage"])
 def test_a_socks_proxy_that_does_not_work(
     run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, last: str

@@ -369,7 +369,7 @@ ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
         pytest.param("broken", "holds no readable public key", id="broken"),
         pytest.param("large", "is larger than 65536 bytes", id="too large"),
         pytest.param("certificate", "`openssl x509 -in", id="a certificate"),
-        pytest.param("der", "Convert it with `openssl pkey -inform DER -in", id="DER"),
+        pytest.param("der", "is not PEM", id="DER"),
         pytest.param("two", "holds 2 public keys", id="two keys"),
         pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
     ],

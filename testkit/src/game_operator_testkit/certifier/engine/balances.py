@@ -18,7 +18,7 @@ from game_operator_testkit.certifier.engine.amounts import moved_by_another, why
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.replies import Replies
 from game_operator_testkit.certifier.engine.steps import Found, symptom_of, turned_away
-from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, TURNING_AWAY, KnownCause, SymptomKind, Weight
 from game_operator_testkit.provider.delivery import Carried
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
@@ -160,7 +160,7 @@ class Balances(Replies):
                 f"{told}0 before the cents", weight=Weight.CONTRACT_BROKEN, cause=KnownCause.UNPADDED, place=place
             )
         off_cents = actual_cents - due_cents
-        much = "too much" if off_cents > 0 else "too little"
+        much = SymptomKind.TOO_MUCH if off_cents > 0 else SymptomKind.TOO_LITTLE
         since = f"after {after.request.title}, " if after else ""
         reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
         reason += f": {units(abs(off_cents))} {much}"
@@ -171,7 +171,7 @@ class Balances(Replies):
             due_cents = self.moving[1]
             cause, odd = why_off(self, player, self.moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
             more = f"{odd}{more}"
-        symptom = symptom_of(shown_by, much) if shown_by else ""
+        symptom = symptom_of(shown_by, much) if shown_by else None
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
     def _suspected(self, player: Player, off_cents: int, shown_by: Carried | None) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.steps import NotTried
 from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.engine.wire import exception_in
-from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Note, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Note, Symptom, Weight
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request, Seal
@@ -363,7 +363,13 @@ class Calls:
             self.act(end, *arguments)
 
     def note(
-        self, reason: str, weight: Weight, cause: str = "", heard: Carried | None = None, *, symptom: str = ""
+        self,
+        reason: str,
+        weight: Weight,
+        cause: str = "",
+        heard: Carried | None = None,
+        *,
+        symptom: Symptom | None = None,
     ) -> None:
         """Note that something is wrong, as *heard* shows, and go on."""
         reason = reason if heard is None else f"{heard.request.title}: {reason}"

@@ -48,9 +48,7 @@ class Replies(Calls):
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             is_other = heard.code == WebhookErrorCode.INVALID_SIGNATURE and heard.status in _UNAUTHENTICATED
-            self.note(
-                told, weight, KnownCause.UNAUTHENTICATED if is_other else f"{KnownCause.STATUS} {heard.status}", heard
-            )
+            self.note(told, weight, KnownCause.UNAUTHENTICATED if is_other else KnownCause.STATUS, heard)
 
     def _is_a_frameworks(self, heard: Carried) -> bool:
         """Return whether *heard* refuses a body that a scenario wrote, probably before the wallet; nothing moved."""

@@ -26,6 +26,8 @@ from game_operator_testkit.certifier.report.verdicts import (
     KnownCause,
     Note,
     Outcome,
+    Symptom,
+    SymptomKind,
     Verdict,
     Weight,
 )
@@ -55,7 +57,7 @@ _AGAIN: Final = 2
 _REPLAYED: Final = (STAGES[0], STAGES[2])
 _ONCE: Final = ("F13", "H05")
 #: Of what a player is owed, too little is not doubled.
-_SHORT: Final = ("/deposit too little", "/rollback too little")
+_SHORT: Final = tuple(Symptom(path, SymptomKind.TOO_LITTLE) for path in ("/deposit", "/rollback"))
 #: Wagers that are tried where a limit of the wallet refuses the usual one, in parts of it: smaller ones first, because
 #: most limits are of what a player may lose.
 _PARTS: Final = ((1, 5), (1, 25), (1, 100), (2, 1), (5, 1), (10, 1), (1, 500))

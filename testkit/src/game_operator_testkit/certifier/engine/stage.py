@@ -12,7 +12,7 @@ from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Asked, Player, moved_by
 from game_operator_testkit.certifier.engine.diagnosis import DEPOSIT, ROLLBACK, WITHDRAW, Diagnosis
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
-from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Symptom, SymptomKind, Weight
 from game_operator_testkit.provider.delivery import Carried, Finality, finality, is_definite
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
@@ -100,7 +100,7 @@ class Stage(Diagnosis):
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
-        symptom = symptom_of(heard, "answered otherwise when it comes again")
+        symptom = symptom_of(heard, SymptomKind.ANSWERED_OTHERWISE)
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
@@ -383,7 +383,7 @@ class Stage(Diagnosis):
             harmless = final_code_is_advice or heard.request.path == WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
-            self.note(told, weight, cause, heard, symptom=symptom_of(heard, heard.code))
+            self.note(told, weight, cause, heard, symptom=symptom_of(heard, SymptomKind.REFUSED, heard.code))
             return
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
@@ -478,7 +478,7 @@ def _is_invalid_code(code: str) -> bool:
     return _CODE.fullmatch(code) is None or code.lower() in _PLACEHOLDERS
 
 
-def _accepted_symptom(heard: Carried, code: str) -> str:
+def _accepted_symptom(heard: Carried, code: str) -> Symptom:
     # A wallet that checks no signature accepts every operation.
-    what = f"accepted instead of {code}"
-    return what if code == Code.INVALID_SIGNATURE else symptom_of(heard, what)
+    symptom = symptom_of(heard, SymptomKind.ACCEPTED, code)
+    return replace(symptom, path="") if code == Code.INVALID_SIGNATURE else symptom

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event
 
-from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Symptom, SymptomKind, Weight
 from game_operator_testkit.provider.delivery import Carried
 
 
@@ -30,7 +30,7 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         weight: Weight | None = None,
         cause: str = "",
         place: int | None = None,
-        symptom: str = "",
+        symptom: Symptom | None = None,
     ) -> None:
         self.reason: str = reason if heard is None else f"{heard.request.title}: {reason}"
         super().__init__(self.reason)
@@ -39,12 +39,14 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         #: Where a call was refused, nothing is paid twice.
         self.is_refusal: bool = heard is not None and heard.code is not None
         self.place: int | None = place if heard is None else heard.place
-        self.symptom: str = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
+        self.symptom: Symptom | None = symptom
+        if symptom is None and heard is not None and heard.code is not None:
+            self.symptom = symptom_of(heard, SymptomKind.REFUSED, heard.code)
 
 
-def symptom_of(heard: Carried, what: str) -> str:
+def symptom_of(heard: Carried, kind: SymptomKind, code: str = "") -> Symptom:
     """Return what the wallet did to an operation, for failures of one mistake to be found: a batch pays deposits."""
-    return f"{heard.request.path.removesuffix('-batch')} {what}"
+    return Symptom(heard.request.path.removesuffix("-batch"), kind, code)
 
 
 def turned_away(heard: Carried) -> Found:

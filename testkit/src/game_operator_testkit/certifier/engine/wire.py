@@ -4,8 +4,9 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from game_operator.errors import shown
-from game_operator.money import FINER_THAN_A_CENT
+from game_operator.errors import MalformedCallError, shown
+from game_operator.money import FinerThanACentError
+from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause
 from game_operator_testkit.provider.delivery import Carried
 
@@ -70,7 +71,7 @@ def why_no_reply(heard: Carried) -> tuple[KnownCause, str]:
     coding = headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", ""):
         return KnownCause.COMPRESSED, f"it is compressed ({coding[:40]})"
-    if FINER_THAN_A_CENT in heard.problem:
+    if _is_finer_than_a_cent(heard.body):
         return (KnownCause.FLOAT if _is_float(heard.body) else KnownCause.FRACTIONS), heard.problem
     told = heard.problem
     if heard.body.startswith(_BYTE_ORDER_MARK):
@@ -98,6 +99,14 @@ def odd_shape(heard: Carried) -> str:
     return (
         f"the answer's Content-Type is {shown(kind)} instead of application/json" if kind else "it has no Content-Type"
     )
+
+
+def _is_finer_than_a_cent(body: bytes) -> bool:
+    try:
+        read_reply(body)
+    except MalformedCallError as malformed:
+        return isinstance(malformed.__cause__, FinerThanACentError)
+    return False
 
 
 def _is_float(body: bytes) -> bool:

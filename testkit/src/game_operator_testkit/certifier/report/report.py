@@ -10,10 +10,10 @@ from game_operator_testkit.certifier.report.verdicts import (
     KnownCause,
     Mistake,
     Outcome,
+    Symptom,
     Verdict,
     mistake_of,
     replies_to,
-    slug_of,
 )
 
 #: The plainest bet: nothing can be right where it fails.
@@ -26,9 +26,8 @@ _MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH, KnownCause.HU
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.NO_BET, KnownCause.FIELD_NAMES, KnownCause.LATE)
 #: Codes by which calls are refused that have nothing else in common.
 _OF_MANY: Final = (WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_REQUEST)
-#: How long a title is that repeats a reason; and what a symptom says of money.
+#: How long a title is that repeats a reason.
 _LONGEST_TITLE: Final = 100
-_MONEY: Final = ("too much", "too little")
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -80,13 +79,10 @@ class Cause:
         """What goes wrong, in a few words: a mistake that is known, or what was seen of which call."""
         if self.mistake:
             return self.mistake.title
-        path, _, what = _symptom(self.verdict).partition(" ")
-        if not what:
-            reason = self.verdict.reason
-            return reason if len(reason) <= _LONGEST_TITLE else f"{reason[:_LONGEST_TITLE]}…"
-        if what in _MONEY:
-            return f"after {path.replace('/player-balance', 'these calls')} there is {what} money"
-        return f"{path} is refused with {what}" if what.isupper() else f"{path} {what}"
+        if symptom := _symptom(self.verdict):
+            return str(symptom)
+        reason = self.verdict.reason
+        return reason if len(reason) <= _LONGEST_TITLE else f"{reason[:_LONGEST_TITLE]}…"
 
     @property
     def means(self) -> str:
@@ -241,7 +237,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
             return _is_of_amounts(other)
         if ALL in named or other.id in named:
             return True
-        return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
+        return not slug and _symptom(verdict) is not None and _symptom(other) == _symptom(verdict)
 
     def costs_more(other: Verdict) -> bool:
         return other.weight.rank < verdict.weight.rank and slug not in _STAND_FOR_ALL
@@ -251,19 +247,19 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
 
 def _is_of_amounts(verdict: Verdict) -> bool:
     """Return whether *verdict* may come of a balance that is behind: an amount is wrong, or funds seem to be."""
-    _, _, what = _symptom(verdict).partition(" ")
-    return what.startswith("too") or "INSUFFICIENT_BALANCE" in what or not what
+    symptom = _symptom(verdict)
+    return symptom is None or symptom.kind.is_of_money or symptom.code == WebhookErrorCode.INSUFFICIENT_BALANCE
 
 
-def _symptom(verdict: Verdict) -> str:
-    return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
+def _symptom(verdict: Verdict) -> Symptom | None:
+    return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else None
 
 
 def _is_advised(verdict: Verdict, by: Verdict) -> bool:
     """Return whether *verdict* is advice on refusals alone, like that which another failed *by*: its path and code."""
     refused = _refusal(by.decisive) if by.failed else None
-    _, _, what = _symptom(by).partition(" ")
-    if not verdict.is_advice or refused is None or not what or what in _MONEY:
+    symptom = _symptom(by)
+    if not verdict.is_advice or refused is None or symptom is None or symptom.kind.is_of_money:
         return False
     shown = [verdict.exchanges[note.exchange] for note in verdict.notes if note.exchange is not None]
     return len(shown) == len(verdict.notes) and all(_refusal(each) == refused for each in shown)
@@ -292,7 +288,7 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
-    causes = {slug_of(each.notes[0].cause) for each in failed if each.notes}
+    causes = {each.notes[0].cause for each in failed if each.notes}
     slug = _seen(verdict, causes)
     mistake = mistake_of(slug)
     if mistake is None:
@@ -303,12 +299,12 @@ def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
     if not mistake.only_in_the_plainest:
         return slug
     plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)
-    return slug if slug in map(slug_of, plainest) else ""
+    return slug if slug in plainest else ""
 
 
 def _seen(verdict: Verdict, causes: Collection[str]) -> str:
     """Return the mistake of a verdict by itself; if an answer is missing, one of *causes* that may be the reason."""
-    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    slug = verdict.notes[0].cause if verdict.notes else ""
     if slug in _MISSING_ANSWERS and KnownCause.NOW_AND_THEN in causes:
         return KnownCause.NOW_AND_THEN
     if slug in _MISSING_ANSWERS and KnownCause.REPEAT_REFUSED in causes and verdict.decisive is not None:

@@ -158,14 +158,9 @@ class Mistake:
 _LISTS: Final = ("explains", "brings", "brings_at_once")
 
 
-def slug_of(cause: str) -> str:
-    """Return the words above with which a note's *cause* begins, or *cause* itself."""
-    return next((words for words in _mistakes() if cause.startswith(words)), cause)
-
-
 def mistake_of(cause: str) -> Mistake | None:
     """Return the mistake behind a note's *cause*; None if it is not one of these."""
-    return _mistakes().get(slug_of(cause))
+    return _mistakes().get(cause)
 
 
 @cache
@@ -272,6 +267,48 @@ class Exchange:
         return " ".join(words) if self.status == 200 else f"HTTP {self.status}: {' '.join(words)}"
 
 
+class SymptomKind(StrEnum):
+    """What a wallet did that was wrong."""
+
+    REFUSED = "refused"
+    ACCEPTED = "accepted"
+    ANSWERED_OTHERWISE = "answered otherwise"
+    TOO_MUCH = "too much"
+    TOO_LITTLE = "too little"
+
+    @property
+    def is_of_money(self) -> bool:
+        """Whether a balance is off."""
+        return self in (SymptomKind.TOO_MUCH, SymptomKind.TOO_LITTLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """
+    What the wallet did to which operation: failures of one mistake have the same.
+
+    Attributes:
+        path: The operation's; "" for what shows alike in all.
+        kind: What it did.
+        code: The code that it returned, or that it should have returned; "" for what has none.
+    """
+
+    path: str
+    kind: SymptomKind
+    code: str = ""
+
+    def __str__(self) -> str:
+        """It in words, for a title."""
+        match self.kind:
+            case SymptomKind.REFUSED:
+                return f"{self.path} is refused with {self.code}"
+            case SymptomKind.ACCEPTED:
+                return f"{self.path} accepted instead of {self.code}".strip()
+            case SymptomKind.ANSWERED_OTHERWISE:
+                return f"{self.path} answered otherwise when it comes again"
+        return f"after {self.path.replace(BALANCE_PATH, 'these calls')} there is {self.kind} money"
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """
@@ -283,14 +320,14 @@ class Note:
         cause: The same words for the same mistake wherever it shows, for a report that counts; "" if it is one of a
             kind.
         exchange: Which of the verdict's exchanges shows it, by its place; None if no single one does.
-        symptom: What the wallet did to which operation, such as ``/deposit too much``; "" if that says nothing.
+        symptom: What the wallet did to which operation; None if that says nothing.
     """
 
     reason: str
     weight: Weight
     cause: str = ""
     exchange: int | None = None
-    symptom: str = ""
+    symptom: Symptom | None = None
 
 
 @dataclass(frozen=True, slots=True)

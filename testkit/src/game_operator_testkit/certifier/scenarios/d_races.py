@@ -13,7 +13,7 @@ from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.diagnosis import WITHDRAW
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
-from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Weight
+from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Symptom, SymptomKind, Weight
 from game_operator_testkit.certifier.scenarios.bodies import batch
 from game_operator_testkit.certifier.scenarios.processes import check_ends_anywhere
 from game_operator_testkit.provider.delivery import Carried
@@ -402,7 +402,7 @@ def _refunded_once(at: Stage, bets: Sequence[BetCalls], *, late: int = 0) -> Non
         return
     told = f"{twice} of {len(bets)} gave their wagers back once more"
     if 2 * twice > len(bets) or twice in (late, len(bets) - late):
-        raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, symptom="/rollback too much")
+        raise Found(told, heard[0], weight=Weight.MONEY_DOUBLED, symptom=Symptom("/rollback", SymptomKind.TOO_MUCH))
     raise Found(f"{told}; the others were known", heard[0], weight=Weight.MONEY_DOUBLED, cause=KnownCause.NOT_KEPT)
 
 
