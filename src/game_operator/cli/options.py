@@ -28,7 +28,6 @@ from game_operator.signers.environment import environment_settings
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
-    from game_operator.webhooks import Authenticator
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -332,17 +331,3 @@ def is_encrypted(private_key: str | Path) -> bool:
             return b"ENCRYPTED" in file.read(_LARGEST_KEY)
     except (OSError, ValueError):
         return False  # Loading the key will say what is wrong with the file.
-
-
-def signed_by(keys: list[Path]) -> "Authenticator":
-    """Return what takes the signatures of *keys*, the service's public keys; raise ConfigurationError for others."""
-    from game_operator.protocol.signing import MIN_KEY_BITS
-    from game_operator.webhooks import RsaSignature
-
-    try:
-        return RsaSignature(keys)
-    except SigningKeyError as wrong:
-        remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
-        if wrong.setting == "public_key":
-            remedy = f"{wrong.remedy} {remedy}"
-        raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None

@@ -2,11 +2,8 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.cli.database import DATABASE, LedgerOptions, address_of
 from game_operator.cli.errors import ExitCode
@@ -21,36 +18,18 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("at_millis", "kind", "game_id", "instance_id", "change")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangesOptions:
-    """What is asked beyond one list of games, and where the last good list is kept, if not in a ledger."""
-
-    changes: bool = False
-    most_gone: Annotated[float | None, typer.Option(min=0, max=1)] = None
-
-    def check(self, place: LedgerOptions, *, has_filters: bool) -> None:
-        """Raise BadParameter if the options do not go together."""
-        if self.changes and has_filters:
-            raise typer.BadParameter(
-                "Changes are those of all games. Leave out --genre, --status, --currency and --active."
-            )
-        if not self.changes and (self.most_gone is not None or place.database is not None):
-            raise typer.BadParameter("--database and --most-gone need --changes. Pass it, too.")
-
-
-def report_changes(options: ChangesOptions, place: LedgerOptions, service: ServiceOptions) -> int:
+def report_changes(place: LedgerOptions, service: ServiceOptions, most_gone: float | None) -> int:
     """Report once what has changed since the last good list."""
     from game_operator.backoffice import Catalogue
 
     # What it warns of is in the report.
     logging.getLogger("game_operator.backoffice").addHandler(logging.NullHandler())
     address_of(place.database, f"There is no last good list to compare with. Pass --database URL, or set {DATABASE}.")
-    most_gone = None if options.most_gone is None else Decimal(str(options.most_gone))
     with service.client() as client, place.opened() as ledger:
         catalogue = Catalogue(client, ledger)
         is_first = catalogue.fetched_at_millis is None
         with waiting("Asking for the games …"):
-            changes = catalogue.refresh(most_gone=most_gone)
+            changes = catalogue.refresh(most_gone=None if most_gone is None else Decimal(str(most_gone)))
         first = "This is the first list. From now on, changes are reported."
         is_same = not changes and catalogue.held is None
         _show(catalogue, changes, first if is_first else "Nothing has changed." if is_same else "")

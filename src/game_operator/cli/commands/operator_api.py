@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.commands.catalogue import ChangesOptions, report_changes
+from game_operator.cli.commands.catalogue import report_changes
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
@@ -28,7 +28,8 @@ def games(
     status: str | None = None,
     currency: str | None = None,
     active: bool = False,
-    beyond: ChangesOptions,
+    changes: bool = False,
+    most_gone: Annotated[float | None, typer.Option(min=0, max=1)] = None,
     place: LedgerOptions,
     service: ServiceOptions,
 ) -> int:
@@ -39,9 +40,14 @@ def games(
     which more than 30 % of the games or instances would be gone is held, and the exit code is 1: --most-gone allows
     more.
     """
-    beyond.check(place, has_filters=active or any((genre, status, currency)))
-    if beyond.changes:
-        return report_changes(beyond, place, service)
+    if changes:
+        if active or genre or status or currency:
+            raise typer.BadParameter(
+                "Changes are those of all games. Leave out --genre, --status, --currency and --active."
+            )
+        return report_changes(place, service, most_gone)
+    if most_gone is not None or place.database is not None:
+        raise typer.BadParameter("--database and --most-gone need --changes. Pass it, too.")
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
     kept = list(_filtered(found, genre, status, currency, active=active))

@@ -20,18 +20,17 @@ import typer
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode, StoppedError
-from game_operator.cli.options import (
-    ProfileFile,
-    ServiceOptions,
-    Source,
-    check_extra,
-    comma_separated,
-    read_profile,
-    signed_by,
-)
+from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, comma_separated, read_profile
 from game_operator.cli.output import remark, say
 from game_operator.cli.render import answer
-from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerUnavailableError, one_line, shown
+from game_operator.errors import (
+    AccountNotFoundError,
+    ConfigurationError,
+    LedgerUnavailableError,
+    SigningKeyError,
+    one_line,
+    shown,
+)
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class CallersOptions:
                 "No caller would be accepted: pass the service's public key as --service-public-key FILE. For tests on "
                 "this machine, --insecure-accept-unsigned answers every caller."
             )
-        signed = signed_by(self.service_public_key) if self.service_public_key else _unsigned(host)
+        signed = _signed_by(self.service_public_key) if self.service_public_key else _unsigned(host)
         if self.trusted_proxy and not self.allow_ip:
             raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
         if not self.allow_ip:
@@ -184,6 +183,20 @@ class GamesOptions:
             catalogue = Catalogue(client, store)
             with catalogue.following():
                 yield catalogue, catalogue.currency_of
+
+
+def _signed_by(keys: list[Path]) -> "Authenticator":
+    """Return what takes the signatures of *keys*, the service's public keys; raise ConfigurationError for others."""
+    from game_operator.protocol.signing import MIN_KEY_BITS
+    from game_operator.webhooks import RsaSignature
+
+    try:
+        return RsaSignature(keys)
+    except SigningKeyError as wrong:
+        remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
+        if wrong.setting == "public_key":
+            remedy = f"{wrong.remedy} {remedy}"
+        raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None
 
 
 def _unsigned(host: str) -> "Authenticator":
