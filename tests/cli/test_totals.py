@@ -105,7 +105,7 @@ def test_html(run: Run, database: str, tmp_path: Path) -> None:
 
 def test_a_report_of_nothing() -> None:
     """It has the names of columns, and no chart."""
-    empty = TotalsReport((), ("day",), None, None, None, None, None)
+    empty = TotalsReport((), ("day",), None, None, None, None)
     assert len(list(totals_csv(empty))) == 1
     assert "Nothing moved in that time." in totals_html(empty)
 
@@ -115,7 +115,7 @@ def test_many_bars() -> None:
     rows = tuple(
         TotalsRow(f"2026-{n // 28 + 1:02}-{n % 28 + 1:02}", None, None, "EUR", False, 1, 10**25) for n in range(63)
     )
-    page = totals_html(TotalsReport(rows, ("day", "currency"), 0, DAY + 5, "", "2026-03-01", "2026-01-01"))
+    page = totals_html(TotalsReport(rows, ("day", "currency"), 0, DAY + 5, "", "2026-03-01"))
     assert page.count("<rect") == 62
     assert "1 more are in the table alone" in page
 

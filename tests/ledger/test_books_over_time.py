@@ -1,5 +1,5 @@
 """
-Months of a ledger in a few seconds: calls in and out of turn, clocks that were wrong, maintain, prune and damaged rows.
+Months of a ledger in a few seconds: calls in and out of turn, clocks that were wrong, maintain, drop and damaged rows.
 
 A tiny model knows what each call must be answered and what each player holds. Sound books are sound to ``verify`` and
 to ``verify --full`` alike; a row that somebody changed or deleted is found in time, and the books are sound again once
@@ -147,9 +147,9 @@ class History:
         """Maintain for no time at all, or a little."""
         assert self.ledger.maintain(seconds=self.random.choice((0, 0.02))).sound
 
-    def prune(self) -> None:
-        """Prune."""
-        self.ledger.prune(timedelta(days=90))
+    def drop(self) -> None:
+        """Maintain, and drop what is old."""
+        assert self.ledger.maintain(drop_after=timedelta(days=90)).sound
 
     def restart(self) -> None:
         """Begin anew, as after a deploy."""
@@ -280,7 +280,7 @@ _ACTIONS: dict[Callable[[History], object], int] = {
     History.wait: 6,
     History.maintain: 4,
     History.maintain_in_parts: 2,
-    History.prune: 2,
+    History.drop: 2,
     History.restart: 1,
     History.clock_ahead: 1,
     History.damage: 3,

@@ -24,6 +24,7 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, run
 from tests.support.repairs import findings, lost, pay, repair, won
+from tests.support.retention import drop
 from tests.support.seeds import random_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
@@ -107,7 +108,7 @@ def test_a_healthy_book(book: str) -> None:
     assert (report.accounts, report.calls, report.postings) == (2, 20, 13)
     p1 = 10_000 - 4 * 500 + 1250 - 2_000 + 2 * 300
     assert (report.balances_cents, report.house_cents) == (p1 + 9_500, -p1 - 9_500)
-    assert report.pruned_before_millis is None
+    assert report.dropped_before_millis is None
 
 
 def test_an_empty_book(database_url: str) -> None:
@@ -770,7 +771,7 @@ def test_balances_in_the_operators_own_table(tmp_path: Path) -> None:
             assert ledger.apply(call).applied
         report = ledger.verify()
         assert (report.findings, report.accounts, report.balances_cents, report.house_cents) == ((), 0, 0, -750)
-        ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000)
+        assert drop(ledger)
         assert ledger.verify().findings == ()
         damage(url, ["UPDATE {p}carried SET cents = cents + 1"])
         assert kinds(ledger.verify()) == {"carried_differs"}
@@ -813,7 +814,7 @@ def test_pages_of_any_size_say_the_same(book: str, monkeypatch: pytest.MonkeyPat
     """A page of one finds what a page of all finds."""
     with SqlLedger(book) as ledger:
         ledger.open_account("p3", Decimal(1))
-        ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000)
+        assert drop(ledger)
         ledger.apply(withdraw("later", player_id="p3", amount_cents=1))
         damage(
             book,
@@ -833,7 +834,7 @@ def test_pages_of_any_size_say_the_same(book: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("page", range(12))
-def test_a_prune_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> None:
+def test_a_drop_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> None:
     """What was folded meanwhile is not compared, which a note says; before and after it, it is."""
     fill(sqlite_url)
     with SqlLedger(sqlite_url) as ledger, SqlLedger(sqlite_url) as beside:
@@ -842,7 +843,7 @@ def test_a_prune_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> 
         def work(read: Reader) -> Work[BooksReport]:
             def interrupted(script: Callable[[], Script[Any]]) -> Any:
                 if next(numbers) == page:
-                    assert beside.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings
+                    assert drop(beside)
                 return read(script)
 
             return read_books(interrupted, DEFAULT_PREFIX, full=True)

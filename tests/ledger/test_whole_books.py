@@ -14,6 +14,7 @@ from game_operator.ledger.staff.queries import Listing
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, rows, run
+from tests.support.retention import drop
 from tests.support.times import RunningClock
 
 pytestmark = pytest.mark.outside
@@ -85,7 +86,7 @@ def test_books_of_several_hours_are_read_once(hours: SqlLedger, again: list[tupl
     """A deposit is of another hour than its withdraw; what is folded, and what is left of it, is not read again."""
     assert hours.verify().sound
     assert len(again) == 1
-    hours.prune(90 * DAY, now_millis=4_102_444_800_000)
+    assert drop(hours)
     again.clear()
     report = hours.verify(full=True)
     assert report.sound

@@ -196,7 +196,6 @@ class AsyncSqlLedger(LedgerBase):
     verify = _awaited(SqlLedger.verify)
     doctor = _awaited(SqlLedger.doctor)
     correct_time = _awaited(SqlLedger.correct_time)
-    prune = _awaited(SqlLedger.prune)
     maintain = _awaited(SqlLedger.maintain)
     totals = _awaited(SqlLedger.totals)
     close_totals = _awaited(SqlLedger.close_totals)

@@ -14,7 +14,7 @@ _NO_SIGNATURE: Final = (
     "it verified here, add the exchange from your own logs."
 )
 _NO_BODY: Final = "The ledger keeps neither the body of this call nor its SHA-256."
-_PRUNED: Final = "The body was deleted by prune."
+_DROPPED: Final = "The body was dropped by maintain."
 _UNKNOWN: Final = "something that this version does not know"
 _SETTLED_BY: Final = {
     None: "a call of the provider",
@@ -34,7 +34,7 @@ def of_ledger(rows: KeptRows, balance: dict[str, Any] | None) -> dict[str, Any]:
         "calls": [_call(each, rows) for each in rows.calls],
         "postings": _postings(rows.postings),
         "account": balance,
-        "pruned_before_millis": rows.pruned_before_millis,
+        "dropped_before_millis": rows.dropped_before_millis,
         "notes": _notes(rows),
     }
 
@@ -60,13 +60,13 @@ def _about_body(kept: KeptCall, rows: KeptRows) -> str:
     if call.operation not in ("withdraw", "deposit", "rollback"):
         return "This was not a call of the provider, so there is no body."
     if kept.body is not None:
-        return "The body of a claim is kept until it is pruned."
+        return "The body of a claim is kept until maintain drops it."
     if call.operation == "withdraw":
         if rows.bet is not None and rows.bet.withdraw_digest is not None:
             return f"The withdraw's body is not kept; its SHA-256 is {rows.bet.withdraw_digest.hex()}."
         return "The withdraw's body is not kept. No SHA-256 is kept of a declined withdraw, or of one without a body."
     if call.operation == "deposit" and call.action != "BET":
-        return _PRUNED
+        return _DROPPED
     return _NO_BODY
 
 
@@ -84,13 +84,13 @@ def _notes(rows: KeptRows) -> list[str]:
         notes.append(f"The bet was settled by {_SETTLED_BY.get(rows.bet.settled_by, _UNKNOWN)}.")
     moved = {(each.call.operation, each.call.tx_id) for each in rows.calls if _has_moved(each, rows)}
     if moved - {(each.operation, each.tx_id) for each in rows.postings}:
-        why = "prune has folded them into one sum for each account" if rows.pruned_before_millis else "they are missing"
+        why = "maintain has folded them into a sum by account" if rows.dropped_before_millis else "they are missing"
         notes.append(f"There are calls without their postings: {why}. `game-operator ledger verify` checks the books.")
     if _came_after_repair(rows):
         notes.append("The provider's own call came after the bet was settled here, and moved nothing.")
     if rows.bet is not None and not rows.calls:
         notes.append("The bet has no calls in the ledger, which is not sound. Run `game-operator ledger verify`.")
-    notes.append("Balances stand beside calls as they were answered; prune deletes those of old calls.")
+    notes.append("Balances stand beside calls as they were answered.")
     return notes
 
 
@@ -123,11 +123,11 @@ def _anomaly(kept: KeptAnomaly) -> dict[str, Any]:
     note = "The ledger does not keep who resolved an anomaly, only when."
     if record.resolved_at_millis is None:
         note = "Nobody has resolved it."
-    is_pruned = not record.body
+    is_dropped = not record.body
     body = {
         "sha256": kept.digest.hex(),
-        "kept": None if is_pruned else Bytes(record.body),
-        "note": _PRUNED if is_pruned else "The body is kept with the anomaly.",
+        "kept": None if is_dropped else Bytes(record.body),
+        "note": _DROPPED if is_dropped else "The body is kept with the anomaly.",
     }
     if kept.is_unreadable:
         note += " The call could not be read; its body holds the bet's id."

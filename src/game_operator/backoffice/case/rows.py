@@ -19,7 +19,7 @@ from game_operator.ledger.staff.findings import Finding
 
 
 class KeptCall(NamedTuple):
-    """A call of the ledger, and the body that is kept of it: of a claim until it is pruned, else None."""
+    """A call of the ledger, and the body that is kept of it: of a claim until it is dropped, else None."""
 
     call: CallRecord
     body: bytes | None
@@ -60,7 +60,7 @@ class KeptLook(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """All rows of a bet, each part oldest first; *pruned_before_millis* is None if nothing was ever pruned."""
+    """All rows of a bet, each part oldest first; *dropped_before_millis* is None if none ever were dropped."""
 
     bet: BetRecord | None
     calls: tuple[KeptCall, ...]
@@ -68,7 +68,7 @@ class KeptRows(NamedTuple):
     anomalies: tuple[KeptAnomaly, ...]
     findings: tuple[Finding, ...]
     looks: tuple[KeptLook, ...]
-    pruned_before_millis: int | None
+    dropped_before_millis: int | None
 
     @property
     def is_unknown(self) -> bool:
@@ -91,7 +91,7 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
     calls.sort(key=lambda each: (each.call.at_millis, each.call.held, each.call.operation))
     postings = yield from queries.postings_of_calls(dialect.prefix, source, [each.call for each in calls])
     looks = yield Execute(sql["looked_up"], (bet_id, source))
-    pruned = yield Execute(sql["pruned"], ())
+    dropped = yield Execute(sql["dropped"], ())
     return KeptRows(
         bet,
         tuple(calls),
@@ -99,7 +99,7 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
         (yield from _anomalies(sql, bet_id, source)),
         tuple(sorted(Finding._make(_plain(row)) for row in findings)),
         tuple(sorted(KeptLook._make(_plain(row)) for row in looks)),
-        pruned[0][0] if pruned else None,
+        dropped[0][0] if dropped else None,
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, Source, check_between, source_in
-from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
+from game_operator.cli.output import answer, say, show_rows, waiting, when
 from game_operator.cli.reports.ledger import (
     MORE,
     balance_document,
@@ -41,7 +41,6 @@ _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 #: How far this machine's clock may be ahead of a server's.
-_MOST_AHEAD_MILLIS = 60_000
 #: As far as open bets are counted.
 _MOST_BETS = 1_000
 
@@ -174,58 +173,29 @@ def verify(*, full: bool = False, place: LedgerOptions) -> int:
 
 
 @ledgers.command()
-def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None, place: LedgerOptions) -> None:
-    """
-    Delete old bodies, and sum up old postings. The ids that identify a repeat are kept for ever.
-
-    It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now, which may
-    not be in the future.
-    """
-    with place.opened() as ledger, waiting("Pruning …"):
-        if now is not None:
-            _check_not_ahead(ledger, now)
-        report = ledger.prune(timedelta(days=days), now_millis=now)
-    answer(report._asdict(), f"Before {when(report.before_millis)} UTC, except what is still open:")
-    names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
-    show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
-
-
-def _check_not_ahead(ledger: "SqlLedger", now: int) -> None:
-    """Raise BadParameter if *now* is in the future: what is young would pass for old, and nothing brings it back."""
-    from game_operator.ledger.sql import clock_of
-
-    clock = clock_of(ledger)
-    if now > clock + _MOST_AHEAD_MILLIS:
-        raise typer.BadParameter(
-            f"--now is in the future: by the ledger's clock it is {when(clock)} UTC. What is younger than 90 days "
-            "would be deleted. Pass a time that is not in the future, or correct that clock: SQLite's is this "
-            "machine's, PostgreSQL's the server's."
-        )
-
-
-@ledgers.command()
 def maintain(
     *,
     seconds: Annotated[float, typer.Option(min=1.0)] = 300.0,
-    days: Annotated[int, typer.Option(min=90)] = 90,
-    export: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
+    drop_after: Annotated[int | None, typer.Option(min=90)] = None,
+    archive: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
     place: LedgerOptions,
 ) -> int:
     """
     Do what a ledger needs each night, in bounded time: for cron, beside calls.
 
-    It closes days for totals, checks what is new, reads a part again, prunes, and renews statistics. The next run goes
-    on where this one stops. The exit code is 1 with findings.
+    It closes days for totals, checks what is new, reads a part again, and renews statistics. It drops nothing unless
+    --drop-after is given. The next run goes on where this one stops. The exit code is 1 with findings.
     """
+    age = None if drop_after is None else timedelta(days=drop_after)
     with place.opened() as ledger, waiting("Maintaining the ledger …"):
         try:
-            report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
+            report = ledger.maintain(seconds=seconds, drop_after=age, archive=archive)
         except ValueError as wrong:
             raise typer.BadParameter(str(wrong)) from None
-        except OSError as failed:  # Only files of an export are written.
+        except OSError as failed:  # Only files of the archive are written.
             raise ConfigurationError(
                 f"{shown(failed.filename)} cannot be written: {failed.strerror}. The day was not dropped.",
-                remedy="Make room, or pass another folder to --export.",
+                remedy="Make room, or pass another folder to --archive.",
             ) from None
     show_maintenance(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO

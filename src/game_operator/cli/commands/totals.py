@@ -120,8 +120,3 @@ def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
         show_rows("Totals in UTC days; in brackets the number of postings", names, lines(report), numbers=names[texts:])
     else:
         say("Nothing moved in that time.")
-    if report.complete_since:
-        say(
-            f"· Complete since {report.complete_since}: older postings were folded before totals were kept.",
-            style="dim",
-        )

@@ -174,17 +174,23 @@ def _show_findings(findings: Sequence["Finding"]) -> None:
 
 def show_maintenance(report: "MaintainReport") -> None:
     """Say in one line what a run of ``maintain`` did, and what is wrong in the books."""
-    read, pruned = sum(report.read.values()), report.pruned
+    read = sum(report.read.values())
     took = f"{report.seconds:.1f} s"
     state = f"Done in {took}" if report.finished else f"Out of time after {took}, and the next run goes on"
     sentence = (
         f"{state}: {counted(read, 'row')} read, {counted(report.sealed, 'posting')} sealed, "
-        f"{counted(report.read_again, 'slice')} read again, {counted(pruned['postings'], 'posting')} folded, "
+        f"{counted(report.read_again, 'slice')} read again, {counted(len(report.dropped), 'day')} dropped, "
         f"days before {report.days_closed} closed; "
     )
     books = "the books are sound." if report.sound else "the books are not sound."
-    answer(report._asdict() | {"sound": report.sound}, sentence + books)
-    for text in report.partitions:
+    dropped = [each._asdict() for each in report.dropped]
+    kept = [each._asdict() for each in report.kept]
+    answer(report._asdict() | {"dropped": dropped, "kept": kept, "sound": report.sound}, sentence + books)
+    for text in (
+        *report.partitions,
+        *(f"dropped {each.day}, postings: {each.postings}" + f" {each.file}".rstrip() for each in report.dropped),
+        *(f"{each.day} stays: {each.reason}" for each in report.kept),
+    ):
         say(f"· {text}", style="dim")
     if not report.sound:
         _show_findings(report.findings)
