@@ -42,14 +42,12 @@ class Damage(NamedTuple):
         column: What is raised by one, and lowered again; None if the row is deleted, and stored again.
         where: Which rows can be damaged so that the damage can be seen.
         since: Which of them came after the checkpoint: these ``verify`` finds at once.
-        seen_in_full: Whether ``verify --full`` sees it; it asks no checkpoint.
     """
 
     table: str
     column: str | None
     where: str = "1 = 1"
     since: str | None = None
-    seen_in_full: bool = True
 
     @property
     def column_of_time(self) -> str:
@@ -73,7 +71,7 @@ DAMAGES = (
     Damage("bets", None, _MOVED, f"opened_at_millis {_AFTER}"),
     Damage("accounts", "balance_cents", since="1 = 1"),
     Damage("carried", "cents"),
-    Damage("checkpoints", "cents", since="1 = 1", seen_in_full=False),
+    Damage("checkpoints", "cents", since="1 = 1"),
     Damage("slices", "cents", "folded_at_millis IS NULL"),
 )
 
@@ -181,7 +179,7 @@ class History:
         at_once, undo = self._statements(kind, row)
         damage(self.calendar.url, [at_once])
         said = f"{kind} {row}"
-        assert not kind.seen_in_full or self.ledger.verify(full=True).findings, said
+        assert self.ledger.verify(full=True).findings, said
         if is_news:
             assert self.ledger.verify().findings, said
         if not is_news or kind.table != "postings":  # What is sealed as it is must stay so.

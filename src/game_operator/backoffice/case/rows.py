@@ -99,7 +99,7 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
         (yield from _anomalies(sql, bet_id, source)),
         tuple(sorted(Finding._make(_plain(row)) for row in findings)),
         tuple(sorted(KeptLook._make(_plain(row)) for row in looks)),
-        dropped[0][0] if dropped else None,
+        dropped[0][0],
     )
 
 

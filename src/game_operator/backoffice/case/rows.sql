@@ -18,4 +18,4 @@ SELECT {item_columns} FROM {prefix}runs AS r JOIN {prefix}items AS i ON i.run_id
 WHERE r.kind = 'reconcile' AND r.source = ?
 
 -- name: dropped
-SELECT value FROM {prefix}meta WHERE name = 'dropped_before'
+SELECT (MAX(day) + 1) * 86400000 FROM {prefix}slices WHERE folded_at_millis IS NOT NULL

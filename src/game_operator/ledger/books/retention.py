@@ -20,7 +20,7 @@ from tempfile import mkstemp
 from typing import Any, NamedTuple
 
 from game_operator.errors import shown
-from game_operator.ledger.books.slices import Slice, account_sums, add_sums, calls_digest, mark, row_order, sealed
+from game_operator.ledger.books.slices import Slice, account_sums, add_sums, calls_digest, row_order, sealed
 from game_operator.ledger.books.totals import DAY_MILLIS
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
@@ -134,7 +134,6 @@ def fold_slice(dialect: SqlDialect, known: Slice) -> Script[bool]:
             raise ChangedError
         yield from add_sums(dialect.kind, prefix, "carried", account_sums(rows))
         yield from note_folded(dialect, [(known, calls_digest(rows))])
-        yield from mark(prefix, "dropped_before", (known.day + 1) * DAY_MILLIS)
         yield Execute(sql["count_fold"], ())
     yield Execute(sql["unlock"], [(0,)], many=True)
     return is_there

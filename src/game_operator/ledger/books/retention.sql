@@ -35,7 +35,6 @@ UPDATE {prefix}meta SET value = ? WHERE name = 'dropping'
 -- name: note_folded
 UPDATE {prefix}slices SET folded_at_millis = ?, calls_digest = ? WHERE day = ? AND last_id = ?
 
--- It explains to verify why postings are missing.
 -- name: count_fold
 INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1) ON CONFLICT (name) DO UPDATE SET value = kept.value + 1
 

@@ -244,7 +244,7 @@ def totals_report(
 
 
 def closed_days(prefix: str, since_day: int) -> Script[list[int]]:
-    """Return the closed days since one: those of the last month, and all others that have stored totals."""
+    """Return the days since one that have stored totals, and all closed ones of the last month."""
     before_day = (yield from last_close(prefix)).before_day
     stored = [int(row[0]) for row in (yield Execute(_sql(prefix)["stored_days"], (since_day,)))]
     return [*{*stored, *range(max(since_day, before_day - _LATELY_DAYS), before_day)}]
@@ -264,11 +264,14 @@ def groups_of(rows: Iterable[Sequence[Any]]) -> Groups:
 
 
 def stored_groups(prefix: str, day: int) -> Script[Groups | None]:
-    """Return what is stored of a closed day, with what came later and is not stored yet; None if it is not closed."""
+    """Return what totals say of a day, stored and not yet stored; None if nothing of it is stored, and it is open."""
     last = yield from last_close(prefix)
-    if day >= last.before_day:
-        return None
     rows = list((yield Execute(_grouped(prefix, "stored", _GROUP), (day, day + 1, None, None))))
+    is_closed = day < last.before_day
+    if not (rows or is_closed):
+        return None
+    # What is not stored of a closed day has a higher id than what is.
+    last = last._replace(first_id=last.position + 1 if is_closed else 0)
     rows += yield from _live(prefix, _GROUP, last, _FAR, (day * DAY_MILLIS, (day + 1) * DAY_MILLIS), None)
     return groups_of(rows)
 

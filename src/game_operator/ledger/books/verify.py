@@ -288,7 +288,7 @@ class Verification:
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
             self._account(row)
-        if any(row[-1] for row in sums):
+        if any(row[7] for row in sums):
             yield from self._order(read, bounds, texts)
         return sums[-1][0] if len(sums) == most else None
 
@@ -309,7 +309,7 @@ class Verification:
         return tuple(sorted({each.account for each in self._found.get("times", ()) if each.account is not None}))
 
     def _account(self, row: Sequence[Any]) -> None:
-        account, owned, cents, moved_at, high, low, posted_at, _ = row
+        account, owned, cents, moved_at, high, low, posted_at, _, *sealed, checkpoint = row
         posted = whole(high, low)
         self.accounts += owned
         self.compared += 1
@@ -319,6 +319,10 @@ class Verification:
         if owned and difference:
             detail = f"The balance of {shown(account)} is {amount(abs(difference))} {side(difference)} its postings."
             self.add("accounts", Finding("balance_differs", detail, account))
+        if checkpoint is not None and checkpoint != whole(*sealed):
+            held = amount(whole(*sealed))
+            detail = f"The checkpoint of {shown(account)} is {amount(checkpoint)}, and its sealed postings are {held}."
+            self.add("accounts", Finding("checkpoint_differs", detail, account))
         if posted_at is not None and posted_at > moved_at:
             detail = f"The account {shown(account)} was moved at {posted_at}, and says {moved_at}."
             self.add("accounts", Finding("account_too_early", detail, account))

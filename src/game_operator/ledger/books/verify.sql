@@ -110,7 +110,9 @@ b.action = 'BET' AND b.settled_by IS NULL AND b.withdraw_tx_id IS NOT NULL AND (
 
 -- name: marks
 SELECT name, value FROM {prefix}meta
-WHERE name IN ('dropped_before', 'checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
+WHERE name IN ('checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
+UNION ALL SELECT 'dropped_before', (MAX(day) + 1) * 86400000 FROM {prefix}slices
+WHERE folded_at_millis IS NOT NULL HAVING MAX(day) IS NOT NULL
 
 -- name: sources
 SELECT name FROM {prefix}sources
@@ -178,7 +180,6 @@ JOIN news ON news.account = held.account AND news.id > COALESCE(s.last_id, 0)
 UNION ALL SELECT held.*, s.last_id, s.at_millis, s.cents
 FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
 
--- What is carried may have the id of a posting before it: see lower_carried.
 -- name: ordered
 SELECT posted.*, LAG(posted_at) OVER (PARTITION BY account ORDER BY id, posted_at) AS before,
     LAG(id) OVER (PARTITION BY account ORDER BY id, posted_at) AS before_id
@@ -190,14 +191,20 @@ CASE WHEN before >= posted_at THEN NOT EXISTS (
     WHERE kept.account = ordered.account AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
 ) END
 
+-- name: is_sealed
+id <= COALESCE((SELECT value FROM {prefix}meta WHERE name = 'checkpoint_position'), 0)
+
 -- Those to which nothing was posted since the checkpoint need no sorting.
 -- name: account_sums
 {held} SELECT account, owned, cents, at_millis, SUM(moved / 1000000000), SUM(moved - moved / 1000000000 * 1000000000),
-    MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END)
+    MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END),
+    SUM(CASE WHEN {is_sealed} THEN moved / 1000000000 END),
+    SUM(CASE WHEN {is_sealed} THEN moved - moved / 1000000000 * 1000000000 END),
+    COALESCE((SELECT s.cents FROM {prefix}checkpoints AS s WHERE s.account = ordered.account), 0)
 FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis
 UNION ALL SELECT listed.account, owned, listed.cents, listed.at_millis, COALESCE(s.cents, 0) / 1000000000,
     COALESCE(s.cents, 0) - COALESCE(s.cents, 0) / 1000000000 * 1000000000,
-    CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0
+    CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0, NULL, NULL, NULL
 FROM listed LEFT JOIN {prefix}checkpoints AS s ON s.account = listed.account
 WHERE listed.account NOT IN (SELECT account FROM held)
 ORDER BY 1
@@ -242,6 +249,9 @@ FROM (
         AND c.tx_id BETWEEN p.tx_id AND p.tx_id
     WHERE p.id >= ? AND p.id <= ? AND p.at_millis >= ? AND p.at_millis < ?
 ) AS fault WHERE kind IS NOT NULL LIMIT ?
+
+-- name: count
+SELECT COUNT(*) FROM {prefix}postings WHERE id > ? AND id <= ?
 
 -- name: strangers
 SELECT 'no_account', account, MAX(at_millis) FROM (

@@ -57,6 +57,8 @@ _HOUR_MILLIS = 3_600_000
 _HOURS = DAY_MILLIS // _HOUR_MILLIS
 #: How many slices, postings and carried sums a page has.
 _SLICES, _POSTINGS, _CARRIED = 1_000, 5_000, 5_000
+#: How many postings are counted from one snapshot.
+_COUNTED = 500_000
 
 
 def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Work[BooksReport]:
@@ -170,7 +172,8 @@ class WholeBooks(Verification):
         self._read, self._marks = read, marks
         self._folded: dict[int, CallsSum] = {}
         self._sums = HourlySums()
-        #: Of each page of postings the bounds, the hours, and whether some may be newer than the calls that were read.
+        #: Of each page of postings the bounds, the hours, and whether some are newer than the calls that were read, or
+        #: of a day that is folded.
         self._pages: list[tuple[Bounds, set[int], bool]] = []
         self._sources: set[str] = set()
         self._totals = DailyTotals()
@@ -190,6 +193,7 @@ class WholeBooks(Verification):
         self._until = max(ends)
         with closing(_Sums()) as folded:
             yield from self._slices(folded)
+            yield from self._count_sealed()
             yield from self._not_sealed(folded)
             start = -FAR
             while start < self._until:
@@ -210,12 +214,24 @@ class WholeBooks(Verification):
         while True:
             slices = yield self._read(partial(live_slices, self._prefix, after, _SLICES))
             for each in slices:
+                if each.last_id > self._marks.position:
+                    continue  # It was sealed meanwhile, and is read with what is not.
                 detail, rows, strangers = yield self._read(partial(self._sealed, each))
                 self.sealed_otherwise(each, detail)
                 self._postings(each.bounds, rows, strangers, folded)
             if len(slices) < _SLICES:
                 return
             after = slices[-1][:2]
+
+    def _count_sealed(self) -> Work[None]:
+        """Look whether all postings up to the checkpoint are in slices, unless some were folded meanwhile."""
+        count = 0
+        for start in range(0, self._marks.position, _COUNTED):
+            ((row,),) = yield self._read(self.asked(("count", (start, min(start + _COUNTED, self._marks.position)))))
+            count += row[0]
+        if count != self.postings and (yield self._read(partial(read_marks, self._prefix))).folds == self._marks.folds:
+            detail = f"Of {count} postings with ids up to {self._marks.position}, {self.postings} are in slices."
+            self.add("slices", Finding("slice_differs", detail))
 
     def _sealed(self, known: Slice) -> Script[tuple[str, list[Any], Rows]]:
         detail, rows = yield from slice_read(self._prefix, known)
@@ -246,9 +262,10 @@ class WholeBooks(Verification):
         if not rows:
             return
         hours = {row[1] // _HOUR_MILLIS for row in rows}
-        self._pages.append((bounds, hours, any(row[1] >= self._until for row in rows)))
+        is_old = not self._folded.keys().isdisjoint(hour // _HOURS for hour in hours)
+        self._pages.append((bounds, hours, is_old or any(row[1] >= self._until for row in rows)))
         self._sums.add_postings(row for row in rows if row[1] < self._until)
-        if not self._folded.keys().isdisjoint(hour // _HOURS for hour in hours):
+        if is_old:
             old = (row for row in rows if row[1] // DAY_MILLIS in self._folded)
             folded.add((row[2] or row[3], -delta_of(row)) for row in old)
 
@@ -294,8 +311,8 @@ class WholeBooks(Verification):
         """Read the hours again, row by row, in which something differs."""
         read_before = self.postings, self.calls, Counter(self.bets)
         of_postings = self._sums.hours_of_postings()
-        for bounds, hours, is_new in self._pages:
-            if is_new or not of_postings.isdisjoint(hours):
+        for bounds, hours, is_odd in self._pages:
+            if is_odd or not of_postings.isdisjoint(hours):
                 yield from self.postings_within(self._read, bounds, 0)
         for hour in sorted(of_postings | self._sums.hours_of_bets()):
             start = hour * _HOUR_MILLIS

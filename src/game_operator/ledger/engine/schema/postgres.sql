@@ -510,9 +510,6 @@ CREATE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
             'at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END';
         UPDATE this_schema.{prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
             WHERE slice.day = day_number AND folded_at_millis IS NULL;
-        -- It explains to verify why postings are missing.
-        INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('dropped_before', (day_number + 1) * 86400000)
-            ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value;
         INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('folds', 1)
             ON CONFLICT (name) DO UPDATE SET value = kept.value + 1;
         EXECUTE 'DROP TABLE ' || day_table;
