@@ -2,7 +2,7 @@
 ``python -m benchmarks.beside_maintain``: withdraws, alone and beside ``ledger maintain`` in another process.
 
 The books are 120 days old and were never maintained, so the run does all there is to do: it closes and seals every day,
-reads everything once, and prunes what is older than 90 days. Callers come at a steady pace, as players do.
+reads everything once, and drops what is older than 90 days. Callers come at a steady pace, as players do.
 """
 
 import argparse
@@ -69,7 +69,18 @@ async def _alone(ledger: AsyncSqlLedger, seconds: float) -> Times:
 
 async def _beside(ledger: AsyncSqlLedger, url: str) -> tuple[Times, float, str]:
     """Return the times of calls while ``maintain`` runs once, how long that took, and what it has done."""
-    command = [sys.executable, "-m", "game_operator.cli", "ledger", "maintain", "--seconds", "300", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "game_operator.cli",
+        "ledger",
+        "maintain",
+        "--seconds",
+        "300",
+        "--drop-after",
+        "90",
+        "--json",
+    ]
     began = time.perf_counter()
     process: Process = await create_subprocess_exec(*command, "--database", url, stdout=PIPE)
     output = asyncio.create_task(process.communicate())

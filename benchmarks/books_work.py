@@ -37,14 +37,9 @@ def _verify(ledger: SqlLedger, *, full: bool = False) -> int:
 
 
 def _maintain(ledger: SqlLedger) -> int:
-    report = ledger.maintain(seconds=86_400)
+    report = ledger.maintain(seconds=86_400, drop_after=timedelta(days=90))
     _check(report.findings)
     return sum(report.read.values())
-
-
-def _prune(ledger: SqlLedger) -> int:
-    report = ledger.prune(timedelta(days=90))
-    return report.postings + report.calls + report.anomalies
 
 
 def _totals(ledger: SqlLedger, *, days_ago: int) -> int:
@@ -70,7 +65,6 @@ WORKS: Final[dict[str, Callable[[SqlLedger], int]]] = {
     "verify-full": lambda ledger: _verify(ledger, full=True),
     "verify": _verify,
     "maintain": _maintain,
-    "prune": _prune,
     "totals-yesterday": lambda ledger: _totals(ledger, days_ago=1),
     "totals-today": lambda ledger: _totals(ledger, days_ago=0),
 }

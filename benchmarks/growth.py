@@ -189,10 +189,9 @@ def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> It
     yield from _cold_looks(urls, drawn, make_cold)
     for url in urls.values():
         _a_day_passes(url)
-    night, idle = _worked("maintain", urls), _worked("prune", urls)
+    night = _worked("maintain", urls)
     yesterday, today = _worked("totals-yesterday", urls), _worked("totals-today", urls)
     yield _seconds(f"verify, {10 * calls:,} new calls", new, most=2.0)
-    yield _seconds("prune, idle", idle, most=1.0)
     yield _seconds("totals of yesterday", yesterday)
     yield _seconds("totals of today", today)
     yield _seconds(f"maintain, a night, {10 * calls:,} new calls", night)
@@ -205,7 +204,6 @@ def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> It
         "verify --full": [full],
         "verify": [new],
         "maintain": [first, night],
-        "prune": [idle],
         "totals": [yesterday, today],
     }.items():
         megabytes = {size: max(work[size].megabytes for work in works) for size in urls}

@@ -7,7 +7,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -127,7 +126,7 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(("bets", "--limit", "0"), 2, "--limit", id="no bets at all"),
         pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
         pytest.param(("resolve", f"{1 << 63}"), 1, "no anomaly 9223372036854775808", id="a number beyond 63 bits"),
-        pytest.param(("prune", "--days", "89"), 2, "--days", id="pruned too early"),
+        pytest.param(("maintain", "--drop-after", "89"), 2, "--drop-after", id="dropped too early"),
     ],
 )
 def test_what_is_refused(run: Run, file: str, args: tuple[str, ...], code: int, problem: str) -> None:
@@ -265,25 +264,22 @@ def test_another_operators_claim(run: Run, file: str) -> None:
     assert "103.00" in run("ledger", "retry", record.id, "--accept-foreign").out
 
 
-def test_pruning(run: Run, database: str) -> None:
-    """What was dropped, in numbers; what is young stays."""
+def test_what_maintain_drops(run: Run, database: str, tmp_path: Path) -> None:
+    """Nothing unless it is told; then each day with its file, and each that stays with the reason."""
     play(database, withdraw("b1"))
-    damage(database, ["UPDATE {p}postings SET at_millis = id", "UPDATE {p}calls SET at_millis = 1"])
-    now = datetime.now(UTC).isoformat()
-    assert run("ledger", "prune", "--now", now, "--json").document["postings"] == 1, "the bet is open"
-    assert said(run("ledger", "prune", "--days", "200", "--now", now).out)["postings"] == "0"
-
-
-def test_pruning_at_a_time_in_the_future(run: Run, database: str) -> None:
-    """Nothing is dropped and no day is closed. Clocks may differ a little."""
-    play(database, withdraw("b1"))
-    for ahead in (timedelta(minutes=5), timedelta(days=1_000)):
-        told = run("ledger", "prune", "--now", (datetime.now(UTC) + ahead).isoformat())
-        assert (told.code, told.out) == (2, "")
-        assert "--now is in the future: by the ledger's clock it is" in " ".join(told.err.split())
-    assert rows(database, "SELECT count(*) FROM {p}postings") == [(2,)]
-    assert rows(database, "SELECT count(*) FROM {p}closes") == [(0,)]
-    assert run("ledger", "prune", "--now", (datetime.now(UTC) + timedelta(seconds=30)).isoformat()).code == 0
+    day = 86_400_000
+    tables = {"postings": "at_millis", "calls": "at_millis", "bets": "opened_at_millis"}
+    damage(database, [f"UPDATE {{p}}{table} SET {column} = {column} - {100 * day}" for table, column in tables.items()])
+    assert run("ledger", "open", "p9", "1.00").code == 0
+    assert run("ledger", "maintain", "--json").document["kept"] == []
+    told = run("ledger", "maintain", "--drop-after", 90)
+    assert (told.code, "open bets" in told.out) == (0, True)
+    with SqlLedger(database) as ledger:
+        assert ledger.apply(deposit("b1")).applied
+    (dropped,) = run("ledger", "maintain", "--drop-after", 90, "--archive", tmp_path, "--json").document["dropped"]
+    assert dropped["postings"] == 2
+    assert Path(dropped["file"]).parent == tmp_path
+    assert run("ledger", "maintain", "--archive", tmp_path).code == 2
 
 
 def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> None:
@@ -596,8 +592,7 @@ def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str,
         ("retry", 2),
         ("resolve", 1),
         ("anomalies", "--all"),
-        ("maintain", "--export", tmp_path),
-        ("prune",),
+        ("maintain", "--drop-after", 90, "--archive", tmp_path),
         ("verify", "--full"),
         ("totals", "--close"),
         ("sources",),
@@ -627,7 +622,6 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         ("retry", 1),
         ("resolve", 1),
         ("totals", "--close"),
-        ("prune",),
         ("maintain",),
     ):
         told = run("ledger", *arguments)
@@ -695,23 +689,18 @@ def test_a_lock_that_another_transaction_holds(run: Run, postgres_url: str, monk
 
 
 def test_clocks(run: Run, database: str) -> None:
-    """An account of the future comes back, and prune asks for the time where the clock is in doubt."""
+    """An account of the future comes back, and nothing is closed or dropped where the clock is in doubt."""
     play(database, withdraw("b1"))
     day = 86_400_000
     later = [
         f"UPDATE {{p}}{table} SET at_millis = at_millis + {365 * day}" for table in ("accounts", "postings", "calls")
     ]
     damage(database, later)
-    assert "a clock is wrong" in " ".join(run("ledger", "prune").err.split())
     assert run("ledger", "correct-time", "p1", "--json").document["account"] == "p1"
-    assert run("ledger", "prune").code == 0
     told = run("ledger", "correct-time", "p1")
     assert told.code == 1
     moved = r"moved last at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, and it is .* UTC by this clock: its time is not in the"
     assert re.search(moved, " ".join(told.err.split()))
     assert run("ledger", "verify").code == 0
     damage(database, [f"UPDATE {{p}}postings SET at_millis = at_millis - {430 * day}", "DELETE FROM {p}corrections"])
-    assert "pass for old ones" in " ".join(run("ledger", "prune").err.split())
-    assert run("ledger", "prune", "--now", "2020-01-01").code == 1, "the newest posting is later"
-    assert run("ledger", "prune", "--now", datetime.now(UTC).isoformat()).code == 0
-    assert run("ledger", "prune", "--now", "soon").code == 2
+    assert "the clock is ahead" in " ".join(run("ledger", "maintain", "--drop-after", 90).err.split())

@@ -14,8 +14,8 @@ from tests.support.raw_sql import run as run_sql
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A ledger with one source and nothing wrong, on a disk with room."""
-    monkeypatch.setattr("game_operator.ledger.doctor.disk_space._LEAST_BYTES", 0)
-    monkeypatch.setattr("game_operator.ledger.doctor.disk_space._LEAST_SHARE", 0)
+    monkeypatch.setattr("game_operator.ledger.doctor.examined._LEAST_BYTES", 0)
+    monkeypatch.setattr("game_operator.ledger.doctor.examined._LEAST_SHARE", 0)
     tmp_path.chmod(0o700)
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     with SqlLedger(url) as ledger:

@@ -103,8 +103,8 @@ def test_html(run: Run, database: str, tmp_path: Path) -> None:
 
 
 def test_a_report_of_nothing() -> None:
-    """It has the names of columns."""
-    empty = TotalsReport((), ("day",), None, None, None, None, None)
+    """It has the names of columns, and no chart."""
+    empty = TotalsReport((), ("day",), None, None, None, None)
     assert len(list(totals_csv(empty))) == 1
     assert "Nothing moved in that time." in totals_html(empty)
 

@@ -255,10 +255,9 @@ def _other_units(message: str, unit: str) -> set[str]:
         pytest.param("VARCHAR(20)", "units", True, id="the length of a text is no scale"),
         pytest.param("VARCHAR(20)", "cents", True, id="nor for cents"),
         pytest.param("DECIMAL(12,2)", None, False, id="no unit"),
-        pytest.param("INTEGER(12, 2)", None, False, id="no unit, and decimals in a type of integers"),
         pytest.param("INTEGER(11)", None, True, id="the width of an integer"),
         pytest.param("UNSIGNED BIG INT", "cents", True, id="a type of integers"),
-        pytest.param("DECTEXT(12,2)", "cents", False, id="decimals in a type of texts"),
+        pytest.param("MONEY", "units", False, id="a type that says nothing"),
     ],
 )
 def test_what_sqlites_types_declare(url: str, run: Run, declared: str, unit: Any, fits: bool) -> None:
@@ -337,7 +336,7 @@ def test_all_reasons_are_known_before_a_ledger_is_opened(url: str, run: Run) -> 
         pytest.param(
             "id varchar(9), x int, balance bigint, PRIMARY KEY (id, x)",
             "cents",
-            r'unique by itself, and .* name all its columns as its key: "id", "x"$',
+            "unique by itself.* If an account has more columns, name all",
             id="half a key",
         ),
         pytest.param(f"{_PRIMARY}, balance double precision", "units", "not exact", id="double precision"),
@@ -361,7 +360,7 @@ def test_a_table_that_cannot_hold_money_is_refused_on_opening(
 
 
 def test_a_table_that_is_none_is_refused(url: str, run: Run) -> None:
-    """A table that does not exist, and a view that cannot be updated."""
+    """A table that does not exist, and a view."""
     with pytest.raises(SchemaError, match="There is no table players"):
         SqlLedger(url, accounts=_table())
     run("CREATE VIEW players AS SELECT 'p1' AS id, 1000 AS balance")
@@ -372,8 +371,8 @@ def test_a_table_that_is_none_is_refused(url: str, run: Run) -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        pytest.param("id varchar(9) COLLATE NOCASE PRIMARY KEY, balance bigint", "bytewise", id="NOCASE"),
-        pytest.param("id varchar(9) COLLATE RTRIM PRIMARY KEY, balance bigint", "bytewise", id="RTRIM"),
+        pytest.param("id varchar(9) COLLATE NOCASE PRIMARY KEY, balance bigint", "collation BINARY", id="NOCASE"),
+        pytest.param("id varchar(9) COLLATE RTRIM PRIMARY KEY, balance bigint", "collation BINARY", id="RTRIM"),
         pytest.param("id BLOB PRIMARY KEY, balance bigint", "must be TEXT", id="a key of bytes"),
         pytest.param("id varchar(9) PRIMARY KEY, balance BLOB", "not exact", id="a balance of bytes"),
     ],

@@ -11,9 +11,7 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.accounts.choice import base_tables
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.engine.script import drive
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
@@ -215,18 +213,3 @@ def test_one_table_in_postgres(postgres_url: str, then: list[str], table: str, r
     opened = SqlLedger(postgres_url, accounts=accounts, table_prefix="other_")
     with opened as other, pytest.raises(AccountNotFoundError):
         other.balance("nobody")
-
-
-def test_a_view_is_known_by_its_table(postgres_url: str) -> None:
-    """Through a view of a view, too."""
-    run(postgres_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-    run(postgres_url, "CREATE VIEW seen AS SELECT * FROM players WHERE balance > 0")
-    run(postgres_url, "CREATE VIEW again AS SELECT * FROM seen")
-    with psycopg.connect(postgres_url) as connection:
-
-        def perform(step: Any) -> Any:
-            return connection.execute(step.sql.replace("?", "%s"), step.parameters).fetchall()
-
-        named = [drive(base_tables("postgres", replace(TABLE, table=name)), perform) for name in ("players", "again")]
-    assert named[0] == named[1]
-    assert [name for _, name in named[0]] == ["public.players"]

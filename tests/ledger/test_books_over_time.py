@@ -1,5 +1,5 @@
 """
-Months of a ledger in a few seconds: calls in and out of turn, clocks that were wrong, maintain, prune and damaged rows.
+Months of a ledger in a few seconds: calls in and out of turn, clocks that were wrong, maintain, drop and damaged rows.
 
 A tiny model knows what each call must be answered and what each player holds. Sound books are sound to ``verify`` and
 to ``verify --full`` alike; a row that somebody changed or deleted is found in time, and the books are sound again once
@@ -42,14 +42,12 @@ class Damage(NamedTuple):
         column: What is raised by one, and lowered again; None if the row is deleted, and stored again.
         where: Which rows can be damaged so that the damage can be seen.
         since: Which of them came after the checkpoint: these ``verify`` finds at once.
-        seen_in_full: Whether ``verify --full`` sees it; it asks no checkpoint.
     """
 
     table: str
     column: str | None
     where: str = "1 = 1"
     since: str | None = None
-    seen_in_full: bool = True
 
     @property
     def column_of_time(self) -> str:
@@ -73,7 +71,7 @@ DAMAGES = (
     Damage("bets", None, _MOVED, f"opened_at_millis {_AFTER}"),
     Damage("accounts", "balance_cents", since="1 = 1"),
     Damage("carried", "cents"),
-    Damage("checkpoints", "cents", since="1 = 1", seen_in_full=False),
+    Damage("checkpoints", "cents", since="1 = 1"),
     Damage("slices", "cents", "folded_at_millis IS NULL"),
 )
 
@@ -147,9 +145,9 @@ class History:
         """Maintain for no time at all, or a little."""
         assert self.ledger.maintain(seconds=self.random.choice((0, 0.02))).sound
 
-    def prune(self) -> None:
-        """Prune."""
-        self.ledger.prune(timedelta(days=90))
+    def drop(self) -> None:
+        """Maintain, and drop what is old."""
+        assert self.ledger.maintain(drop_after=timedelta(days=90)).sound
 
     def restart(self) -> None:
         """Begin anew, as after a deploy."""
@@ -181,7 +179,7 @@ class History:
         at_once, undo = self._statements(kind, row)
         damage(self.calendar.url, [at_once])
         said = f"{kind} {row}"
-        assert not kind.seen_in_full or self.ledger.verify(full=True).findings, said
+        assert self.ledger.verify(full=True).findings, said
         if is_news:
             assert self.ledger.verify().findings, said
         if not is_news or kind.table != "postings":  # What is sealed as it is must stay so.
@@ -280,7 +278,7 @@ _ACTIONS: dict[Callable[[History], object], int] = {
     History.wait: 6,
     History.maintain: 4,
     History.maintain_in_parts: 2,
-    History.prune: 2,
+    History.drop: 2,
     History.restart: 1,
     History.clock_ahead: 1,
     History.damage: 3,

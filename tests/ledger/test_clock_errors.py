@@ -1,4 +1,4 @@
-"""Clocks that were wrong: accounts left in the future, and a prune that would fold what is new."""
+"""Clocks that were wrong: accounts left in the future, and days that would be closed or dropped too early."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -7,21 +7,16 @@ import anyio
 import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, base
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.retention import drop
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
 DAY = 86_400_000
 QUARTER = timedelta(days=90)
 NOW = 1_795_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for us here."""
-    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
 def now_of(url: str) -> int:
@@ -47,39 +42,21 @@ def moved(url: str, millis: int) -> None:
     )
 
 
-AHEAD = [pytest.param(DAY + 60_000, True, id="over a day"), pytest.param(DAY - 60_000, False, id="under a day")]
 BEHIND = [pytest.param(31 * DAY, True, id="over 30 days"), pytest.param(29 * DAY, False, id="under 30 days")]
 
 
-@pytest.mark.parametrize(("millis", "refused"), AHEAD)
-def test_prune_refuses_postings_of_the_future(database_url: str, millis: int, refused: bool) -> None:
-    """Some clock is wrong, and nothing tells which: nothing is dropped, whatever time is said to be."""
-    with opened(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b1"))
-        moved(database_url, millis)
-        for now in (None, now_of(database_url)):
-            if refused:
-                with pytest.raises(LedgerError, match=r"1 days later than the time it is here.*correct-time"):
-                    ledger.prune(QUARTER, now_millis=now)
-                assert ledger.verify().pruned_before_millis is None
-            else:
-                assert ledger.prune(QUARTER, now_millis=now).postings == 0
-
-
 @pytest.mark.parametrize(("millis", "refused"), BEHIND)
-def test_prune_refuses_a_clock_that_is_ahead(database_url: str, millis: int, refused: bool) -> None:
-    """Or a ledger that nobody called for so long: somebody says which, with the time it is."""
+def test_maintain_refuses_a_clock_that_is_ahead(database_url: str, millis: int, refused: bool) -> None:
+    """Or a ledger that nobody called for so long: days that are not over would be closed, and young ones dropped."""
     with opened(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         moved(database_url, -millis)
         if refused:
-            with pytest.raises(LedgerError, match=r"is 31 days old by the clock here.*--now"):
-                ledger.prune(QUARTER)
+            with pytest.raises(LedgerError, match=r"is 31 days old by the clock here"):
+                ledger.maintain(drop_after=QUARTER)
+            assert rows(database_url, "SELECT COUNT(*) FROM {p}closes") == [(0,)]
         else:
-            assert ledger.prune(QUARTER).postings == 0
-        assert ledger.prune(QUARTER, now_millis=now_of(database_url) + 365 * DAY).postings == 1
-        assert ledger.prune(QUARTER, now_millis=now_of(database_url) + 365 * DAY).postings == 0
+            assert ledger.maintain(drop_after=QUARTER).dropped == ()
         assert ledger.verify().sound
 
 
@@ -103,10 +80,12 @@ def test_an_account_comes_back_from_the_future(database_url: str) -> None:
         assert now <= outcome.at_millis < now + DAY
         ledger.apply(withdraw("b3"))
         assert ledger.verify().findings == ()
-        assert ledger.prune(QUARTER).postings == 0  # What was corrected no longer says that a clock is wrong.
-        assert ledger.prune(QUARTER, now_millis=now + 500 * DAY).postings == 6 - 2  # All but what is open.
+        assert drop(ledger, now + DAY) == 0
+        for bet in ("b1", "b3"):
+            ledger.apply(deposit(bet))
+        assert drop(ledger, now + 500 * DAY) == 8
         assert ledger.verify().findings == ()
-        assert ledger.balance("p1") == 10_000 - 3 * 500 + 1_250
+        assert ledger.balance("p1") == 10_000 - 3 * 500 + 3 * 1_250
 
 
 def test_one_account_is_corrected_alone(database_url: str) -> None:
@@ -175,10 +154,8 @@ def test_awaited(database_url: str) -> None:
         async with AsyncSqlLedger(database_url, clock_millis=lambda: NOW) as ledger:
             await ledger.open_account("p1", Decimal(100))
             moved(database_url, 365 * DAY)
-            with pytest.raises(LedgerError, match="correct-time"):
-                await ledger.prune(QUARTER)
             assert (await ledger.correct_time("p1")).account == "p1"
-            assert (await ledger.prune(QUARTER)).postings == 0
+            assert (await ledger.maintain(drop_after=QUARTER)).dropped == ()
             assert (await ledger.verify()).sound
 
     anyio.run(check)

@@ -39,6 +39,7 @@ from tests.support.ledgers import store_of
 from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 from tests.support.repairs import lost, nothing, pay, repair
+from tests.support.retention import drop
 from tests.support.webhooks import DEPOSIT, ROLLBACK, WITHDRAW, code_of, encoded, signed
 
 P = DEFAULT_PREFIX
@@ -169,7 +170,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
     "stopping bets": lambda on: on.ledger.stop_bets(actor="ann", reason="r"),
     "correcting the time": lambda on: on.ledger.correct_time("later"),
     "closing totals": lambda on: on.ledger.close_totals(now_millis=_FAR_MILLIS),
-    "pruning": lambda on: on.ledger.prune(90 * 86_400_000, now_millis=_FAR_MILLIS),
+    "dropping": lambda on: drop(on.ledger, _FAR_MILLIS),
     "maintaining": lambda on: on.ledger.maintain(),
     # The back office.
     "a repair": lambda on: repair(on.ledger, lost("b1")),

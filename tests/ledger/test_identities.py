@@ -103,9 +103,9 @@ def test_rows_do_not_land_in_holes(url: str) -> None:
     """Where ``prune`` has left holes nothing collides; the new row comes last all the same."""
     execute(
         url,
-        "UPDATE game_operator_meta SET value = 1 WHERE name = 'pruning'; "
+        "UPDATE game_operator_meta SET value = 1 WHERE name = 'dropping'; "
         "DELETE FROM game_operator_postings WHERE id < 30; "
-        "UPDATE game_operator_meta SET value = 0 WHERE name = 'pruning'",
+        "UPDATE game_operator_meta SET value = 0 WHERE name = 'dropping'",
     )
     _set_back(url)
     with SqlLedger(url) as ledger:

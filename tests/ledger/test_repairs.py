@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.support.calls import deposit, rollback, withdraw
 from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.raw_sql import run
 from tests.support.repairs import findings, lost, nothing, pay, repair, won
+from tests.support.retention import drop
 
 pytestmark = pytest.mark.outside
 
@@ -277,7 +277,7 @@ def test_an_early_deposit_that_waits(ledger: SqlLedger, cents: int, is_resolved:
     assert ledger.verify().findings == ()
 
 
-def test_pruned_repairs_and_payments(ledger: SqlLedger) -> None:
+def test_dropped_repairs_and_payments(ledger: SqlLedger) -> None:
     """What is folded adds up, and late calls are known as before: nothing is paid or settled twice."""
     for bet_id in ("b2", "b3"):
         ledger.apply(withdraw(bet_id))
@@ -287,8 +287,7 @@ def test_pruned_repairs_and_payments(ledger: SqlLedger) -> None:
     ledger.apply(deposit("b3", amount_cents=900))
     (found,) = findings(ledger)
     paid, outcome = pay(ledger, found.id)
-    report = ledger.prune(timedelta(days=90), now_millis=outcome.at_millis + 91 * 86_400_000)
-    assert report.postings == 8
+    assert drop(ledger, outcome.at_millis + 91 * 86_400_000) == 8
     assert ledger.verify().findings == ()
     balance = ledger.balance("p1")
     assert ledger.apply(deposit("b1", amount_cents=700)).code is None

@@ -23,7 +23,7 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.books.days import drop_day, fold_day, make_day
+from game_operator.ledger.books.days import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
 from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts
@@ -31,6 +31,7 @@ from game_operator.ledger.sql import write_with
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
+from tests.support.retention import drop
 
 pytestmark = pytest.mark.bare
 
@@ -262,7 +263,7 @@ def test_the_longest_prefix_on_postgres(postgres_url: str) -> None:
     """Its names are cut at 63 bytes, and none of ours is."""
     with SqlLedger(postgres_url, table_prefix="a" * 31) as ledger:
         ledger.open_account("p1", Decimal(1))
-        assert ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings == 1
+        assert drop(ledger) == 1
         assert ledger.verify().sound
     assert tables(postgres_url) == [f"{'a' * 31}{name}" for name in TABLES]
 
@@ -280,7 +281,7 @@ def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:
 
 
 def test_existing_tables_need_no_right_to_make_any(postgres_url: str) -> None:
-    """A user who may only read and write rows serves calls, and nobody but prune takes postings away."""
+    """A user who may only read and write rows serves calls, and nobody but maintain takes postings away."""
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal(100))
     role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
@@ -296,7 +297,7 @@ def test_existing_tables_need_no_right_to_make_any(postgres_url: str) -> None:
             assert ledger.apply(withdraw()).applied
             assert ledger.apply(deposit()).applied
             ledger.keep_anomaly("deposit", "unreadable", b"{")
-            assert ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings == 3
+            assert drop(ledger) == 3
             assert ledger.verify().sound
         with pytest.raises(SchemaError, match="permission denied for schema public"):
             SqlLedger(url, table_prefix="new_")
@@ -338,12 +339,10 @@ def test_granted_rights_are_enough_for_all_but_migrating(postgres_url: str, cler
         assert ledger.apply(deposit("b1")).applied
         ledger.keep_anomaly("deposit", "unreadable", b"[")
         assert ledger.verify(full=True).sound
-        ledger.prune(90 * DAY_MILLIS)
-        ledger.maintain()
-        ledger.prune(90 * DAY_MILLIS, now_millis=int(time.time() * 1000) + 100 * DAY_MILLIS)
+        assert drop(ledger) == 3
+        assert ledger.maintain(drop_after=90 * DAY_MILLIS).finished
         assert write_with(ledger, lambda _: make_day(P, day)) in ("made", "there")
-        assert write_with(ledger, lambda _: fold_day(P, day)).reason == "not 90 days over"
-        assert write_with(ledger, lambda _: drop_day(P, "2020-01-01")) == "missing"
+        assert write_with(ledger, lambda _: fold_day(P, int(time.time() // 86_400))).reason == "not 90 days over"
         assert ledger.verify(full=True).sound
     with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
         clerks.execute(f"DROP TABLE {P}slices")

@@ -5,9 +5,7 @@ The specification leaves open what repeats and late calls do (spec §3, §6); do
 """
 
 import tempfile
-import time
 from abc import abstractmethod
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
 from tests.support.repairs import findings, lost, pay, repair, won
+from tests.support.retention import drop
 from tests.support.wallet_model import WalletModel, is_final
 
 pytestmark = pytest.mark.slow
@@ -230,10 +229,9 @@ class _RepairMachine(_SqliteMachine):
             assert pay(self.sql, found.id)[0].paid_cents == cents
 
     @rule()
-    def prune(self) -> None:
+    def drop(self) -> None:
         """A quarter of a year later all details go."""
-        now_millis = time.time_ns() // 1_000_000 + 91 * 86_400_000
-        self.sql.prune(timedelta(days=90), now_millis=now_millis)
+        drop(self.sql)
 
     @invariant()
     def late_calls_are_known(self) -> None:

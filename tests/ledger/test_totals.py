@@ -16,13 +16,14 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.books import totals as module
 from game_operator.ledger.rules.book import Changes, posting
-from game_operator.ledger.sql import read_with, write_with
+from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, rows, run
+from tests.support.retention import drop, keep_one
 
 DAY = 86_400_000
 NOON = 19_675 * DAY + DAY // 2
@@ -30,12 +31,6 @@ ACTIONS = Profile(
     claim_types=("FREE_BET_CLAIM", "JACKPOT", "CASHBACK"), withdraw_actions=("BET", "RAIN", "TIP", "BONUS"),
     spent_actions=("RAIN", "TIP"),
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for us here."""
-    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
 class Clock:
@@ -319,92 +314,67 @@ def test_a_clock_that_is_ahead(sqlite_url: str) -> None:
         assert ledger.close_totals(now_millis=clock.millis).closed_before == "2023-12-14"
 
 
-def test_prune_closes_first(database_url: str) -> None:
+def test_what_is_dropped_is_closed_first(database_url: str) -> None:
     """What is folded is in the totals for good, also where nobody ever closed a day."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        play(ledger, withdraw("b1"), deposit("b1"), withdraw("open"))
-        before = ledger.totals().by_currency()
+        play(ledger, withdraw("b1"), deposit("b1"), withdraw("b2"))
+        play(ledger, rollback("b2", tx_id=None))
         now = int(rows(database_url, "SELECT MAX(at_millis) FROM {p}postings")[0][0]) + 91 * DAY
-        assert ledger.prune(90 * DAY, now_millis=now).postings == 3
+        keep_one(ledger)
+        before = ledger.totals().by_currency()
+        assert drop(ledger, now) == 5
         assert ledger.totals().by_currency() == before
         assert ledger.verify().findings == ()
-        play(ledger, deposit("open"))
-        assert only(ledger.totals()).wins == 2
+        play(ledger, claim("late"))
         late = [row for row in ledger.totals().rows if row.late]
-        assert [row.wins for row in late] == [1]
-        ledger.prune(90 * DAY, now_millis=now + DAY)
-        assert only(ledger.totals()).wins == 2
+        assert [row.free_bets for row in late] == [1]
+        assert drop(ledger, now + DAY) == 1
+        assert [row for row in ledger.totals().rows if row.late] == late
+        assert ledger.verify(full=True).sound
 
 
-def test_ids_that_are_given_again(sqlite_url: str) -> None:
-    """Where all postings of the highest ids were folded into nothing, SQLite gives these ids again."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(5))
-        ledger.adjust("p1", Decimal(-5), reference="out")
-        clock.millis += 91 * DAY
-        ledger.prune(90 * DAY, now_millis=clock.millis)
-        assert rows(sqlite_url, "SELECT COUNT(*) FROM {p}postings") == [(0,)]
-        ledger.adjust("p1", Decimal(3), reference="in")
-        assert rows(sqlite_url, "SELECT id FROM {p}postings") == [(1,)]
-        (row,) = ledger.totals(by=()).rows
-        assert (row.openings_cents, row.adjustments, row.adjustments_cents) == (500, 2, -200)
-        clock.millis += DAY
-        assert ledger.close_totals().postings == 1
-        assert ledger.totals(by=()).rows == (row,)
-        assert ledger.verify().findings == ()
+#: What is changed of one stored row, and what the finding names.
+FALSIFIED = [
+    pytest.param("UPDATE {p}totals SET cents = cents + 1 WHERE kind = 'wins'", "1 postings of 12.51", id="an amount"),
+    pytest.param("UPDATE {p}totals SET billions = billions + 1 WHERE kind = 'wins'", "10000012.50", id="much"),
+    pytest.param("UPDATE {p}totals SET count = count + 1 WHERE kind = 'wins'", "2 postings of 12.50", id="a count"),
+    pytest.param("UPDATE {p}totals SET game = 'x' WHERE kind = 'wins'", "game 'x'", id="a game"),
+    pytest.param("UPDATE {p}totals SET instance_id = 'x' WHERE kind = 'wins'", "instance 'x'", id="an instance"),
+    pytest.param("UPDATE {p}totals SET currency = 'USD' WHERE kind = 'wins'", "currency 'USD'", id="a currency"),
+    pytest.param("UPDATE {p}totals SET source = 'x' WHERE kind = 'wins'", "source 'x'", id="a source"),
+    pytest.param("UPDATE {p}totals SET kind = 'refunds' WHERE kind = 'wins'", "kind 'refunds'", id="a kind"),
+    pytest.param("UPDATE {p}totals SET day = day - 1 WHERE kind = 'wins'", "1970-01-01", id="a day"),
+    pytest.param("DELETE FROM {p}totals WHERE kind = 'wins'", "0 postings of 0.00", id="a row deleted"),
+    pytest.param("DELETE FROM {p}totals", "0 postings of 0.00", id="all deleted"),
+]
 
 
-def test_ids_that_are_freed_during_a_close(sqlite_url: str) -> None:
-    """A prune between the look at the highest id and the summing up: the close does not stand for ids given later."""
-    clock = Clock()
-    prefix = "game_operator_"
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(5))
-        ledger.adjust("p1", Decimal(-5), reference="out")
-        clock.millis += 91 * DAY
-        wanted = write_with(ledger, lambda dialect: module.close_begun(prefix, None, clock.millis, dialect))
-        assert wanted.position == 2
-        ledger.prune(90 * DAY, now_millis=clock.millis)
-        draft = read_with(ledger, lambda _: module.close_drafted(prefix, wanted))
-        assert write_with(ledger, lambda _: module.close_stored(prefix, draft))
-        ledger.adjust("p1", Decimal(3), reference="in")
-        (row,) = ledger.totals(by=()).rows
-        assert (row.openings_cents, row.adjustments, row.adjustments_cents) == (500, 2, -200)
-
-
-def test_what_an_older_program_has_folded(sqlite_url: str) -> None:
-    """It is in "carried", and the report says since when it is complete."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(5))
-        clock.millis += 91 * DAY
-        ledger.prune(90 * DAY, now_millis=clock.millis)
-        run(sqlite_url, "DELETE FROM {p}totals")
-        run(sqlite_url, "DELETE FROM {p}closes")
-        ledger.adjust("p1", Decimal(1), reference="in")
-        assert [(row.carried_cents, row.adjustments_cents) for row in ledger.totals(by=()).rows] == [(500, 100)]
-        clock.millis += DAY
-        assert ledger.close_totals().postings == 2
-        report = ledger.totals(by=())
-        assert [(row.carried_cents, row.adjustments_cents) for row in report.rows] == [(500, 100)]
-        assert report.complete_since == "2023-11-16"
-        assert ledger.verify().findings == ()
-
-
-def test_stored_totals_that_were_changed(url: str) -> None:
-    """``verify`` compares them with the calls, which stay for ever."""
-    with SqlLedger(url) as ledger:
+@pytest.mark.parametrize(("statement", "named"), FALSIFIED)
+@pytest.mark.parametrize("state", ["fresh", "since a checkpoint", "full", "folded"])
+@pytest.mark.drawn(12)
+def test_stored_totals_that_were_changed(database_url: str, state: str, statement: str, named: str) -> None:
+    """``verify`` compares them with the calls, which stay for ever, by all that they are grouped by."""
+    with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        play(ledger, withdraw(), deposit())
-        ledger.close_totals(now_millis=NOON * 3)
-        assert ledger.verify().findings == ()
-        run(url, "UPDATE {p}totals SET cents = cents + 1 WHERE kind = 'wins'")
-        (finding,) = ledger.verify().findings
-        assert finding.kind == "totals_differ"
-        assert "0.01" in finding.detail
-        assert "into players' accounts" in finding.detail
+        play(ledger, withdraw(instance_id="i1", game="g1"), deposit())
+        play(ledger, withdraw("tip", action="TIP"), claim("c1"))
+        newest = int(rows(database_url, "SELECT MAX(at_millis) FROM {p}postings")[0][0])
+        if state == "folded":
+            keep_one(ledger)
+            assert drop(ledger) == 5
+        else:
+            ledger.close_totals(now_millis=newest + 3 * DAY)
+        play(ledger, rollback("tip", tx_id=None))  # A late entry, of what was taken for a RAIN.
+        if state == "since a checkpoint":
+            run(database_url, "INSERT INTO {p}meta (name, value) VALUES ('checkpoint_millis', ?)", newest)
+        is_full = state in ("full", "folded")
+        assert ledger.verify(full=is_full).findings == ()
+        run(database_url, statement)
+        found = ledger.verify(full=is_full).findings
+        assert {finding.kind for finding in found} == {"totals_differ"}
+        if named != "1970-01-01":
+            assert any(named in finding.detail for finding in found)
 
 
 async def test_awaited(database_url: str) -> None:

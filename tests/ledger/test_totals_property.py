@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from game_operator.ledger import SqlLedger, Terms, TotalsRow, base
+from game_operator.ledger import SqlLedger, Terms, TotalsRow
 from game_operator.ledger.books.totals import KINDS
 from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
@@ -21,6 +21,7 @@ from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import damage, is_sqlite, rows
+from tests.support.retention import drop
 
 pytestmark = pytest.mark.slow
 
@@ -180,9 +181,9 @@ class _Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.now > BEGIN + 95 * DAY)
     @rule()
-    def prune(self) -> None:
+    def drop(self) -> None:
         """What is old is folded."""
-        self.ledger.prune(90 * DAY, now_millis=self.now)
+        drop(self.ledger, self.now)
 
     def rows_of_closed_days(self) -> list[TotalsRow]:
         report = self.ledger.totals(until_millis=self.closed_before * DAY)
@@ -272,12 +273,6 @@ class _SqliteMachine(_Machine):
     def teardown(self) -> None:
         super().teardown()
         self.folder.cleanup()
-
-
-@pytest.fixture(autouse=True)
-def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a prune here."""
-    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

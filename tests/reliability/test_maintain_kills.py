@@ -1,8 +1,8 @@
 """
 `game-operator ledger maintain` killed at each of its steps, and the database server under it, beside calls.
 
-Partitions are made, folded, exported and dropped, postings sealed, read again and pruned. After each kill the next run
-goes on. In the end nothing is lost or doubled, and what has left the tables is in the files once.
+Partitions are made, postings sealed and read again, and days archived and dropped. After each kill the next run goes
+on. In the end nothing is lost or doubled, and what has left the tables is in the files.
 """
 
 import time
@@ -57,27 +57,27 @@ class Trial:
         self._books, self._folder, self.random = books, folder, random
         self.kills = self.copies = self.steps = self.left = self.calls = 0
 
-    def begun(self) -> tuple[str, Path | None]:
-        """Return a copy, and the folder that gets what leaves it; SQLite exports nothing."""
+    def begun(self) -> tuple[str, Path]:
+        """Return a copy, and the folder that gets what leaves it."""
         self.copies += 1
         url = self._books.copied()
-        folder = self._folder / f"export-{self.copies}"
+        folder = self._folder / f"archive-{self.copies}"
         folder.mkdir()
-        return url, folder if url.startswith("postgres") else None
+        return url, folder
 
     def all_steps(self, maintainer: Maintainer) -> int:
         """Return how many steps a run has that nobody disturbs."""
-        url, export = self.begun()
-        steps = finished(maintainer, url, export).steps
+        url, archive = self.begun()
+        steps = finished(maintainer, url, archive).steps
         assert steps is not None
-        self.left += self._books.check(url, Played([], []), export, self.random)
+        self.left += self._books.check(url, Played([], []), archive, self.random)
         self.steps = steps
         return steps
 
-    def ended(self, maintainer: Maintainer, url: str, export: Path | None, since: Played) -> None:
+    def ended(self, maintainer: Maintainer, url: str, archive: Path, since: Played) -> None:
         """Maintain the copy to its end, and assert that nothing is lost or doubled."""
-        finished(maintainer, url, export)
-        self.left += self._books.check(url, since, export, self.random)
+        finished(maintainer, url, archive)
+        self.left += self._books.check(url, since, archive, self.random)
         self.calls += len(since.log)
         assert_idle(url)
         self._books.forget(url)
@@ -89,10 +89,10 @@ class Trial:
         )
 
 
-def finished(maintainer: Maintainer, url: str, export: Path | None) -> Ended:
+def finished(maintainer: Maintainer, url: str, archive: Path) -> Ended:
     """Run until all is done."""
     for _ in range(_MOST_RUNS):
-        ended = maintainer.run(url, export)
+        ended = maintainer.run(url, archive)
         assert ended.document is not None, ended
         if ended.status == 0 and ended.document["finished"]:
             assert ended.document["sound"]
@@ -106,14 +106,14 @@ def _killed(trial: Trial, maintainer: Maintainer, copies: int, steps: int, *, se
     """Kill a run at a step of its own in each copy, and two runs after it at any; some of them amid the step."""
     first = trial.random.randrange(steps)
     for number in range(copies):
-        url, export = trial.begun()
+        url, archive = trial.begun()
         with played_beside(url, seed + number) as since:
             for die_at in ((first + number * steps // copies) % steps + 1, *trial.random.choices(range(1, steps), k=2)):
                 delay = trial.random.choice((None, trial.random.uniform(0, 0.004)))
-                ended = maintainer.run(url, export, die_at=die_at, delay=delay)
+                ended = maintainer.run(url, archive, die_at=die_at, delay=delay)
                 trial.kills += ended.status == -9
                 assert ended.status in (-9, 0, 3), ended
-        trial.ended(maintainer, url, export, since)
+        trial.ended(maintainer, url, archive, since)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
@@ -148,13 +148,13 @@ def test_one_of_two_killed(
     trial = Trial(books, tmp_path, random_of(3))
     steps = trial.all_steps(maintainer)
     for number in range(20):
-        url, export = trial.begun()
+        url, archive = trial.begun()
         with played_beside(url, 1_000 + number) as since:
-            maintainer.begin(url, export, die_at=trial.random.randint(1, steps))
-            beside = second.run(url, export)
+            maintainer.begin(url, archive, die_at=trial.random.randint(1, steps))
+            beside = second.run(url, archive)
             trial.kills += maintainer.end().status == -9
         assert beside.status in (0, 3), beside
-        trial.ended(maintainer, url, export, since)
+        trial.ended(maintainer, url, archive, since)
     record_property("figures", trial.figures(f"{kind}, two at once"))
 
 
@@ -168,10 +168,10 @@ def test_the_server_is_killed_200_times(
     trial = Trial(books, tmp_path, random_of(4))
     steps = trial.all_steps(maintainer)
     while trial.kills < 200:
-        url, export = trial.begun()
+        url, archive = trial.begun()
         with played_beside(url, 2_000 + trial.kills) as since:
             for tell_at in (trial.kills * steps // 200 + 1, *trial.random.choices(range(1, steps), k=4)):
-                maintainer.begin(url, export, tell_at=tell_at)
+                maintainer.begin(url, archive, tell_at=tell_at)
                 if maintainer.told():
                     time.sleep(trial.random.uniform(0, 0.004))
                     durable.kill()
@@ -179,5 +179,5 @@ def test_the_server_is_killed_200_times(
                     durable.start()
                 ended = maintainer.end()
                 assert ended.status in (0, 3), ended
-        trial.ended(maintainer, url, export, since)
+        trial.ended(maintainer, url, archive, since)
     record_property("figures", trial.figures("PostgreSQL killed"))

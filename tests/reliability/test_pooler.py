@@ -148,7 +148,7 @@ def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url:
             ledger.apply(ask_balance())
             ledger.history("b0")
         assert ledger.verify().sound
-        ledger.prune(timedelta(days=90))
+        ledger.maintain(drop_after=timedelta(days=90))
         assert _left_on(url) == []
     assert _left_on(url) == []
 

@@ -21,7 +21,7 @@ BEGIN
     RETURN pg_catalog.clock_timestamp() + (SELECT millis FROM public.turned) * interval '1 millisecond';
 END $$;
 """
-_FUNCTIONS = ("make_day", "fold_day", "drop_day")
+_FUNCTIONS = ("make_day", "fold_day")
 
 
 class Calendar:

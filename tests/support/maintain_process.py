@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ import psycopg
 from game_operator.cli import main
 from game_operator.cli.app import run as run  # Imported before the first fork.
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.books import days, maintain, prune, verify
+from game_operator.ledger.books import days, maintain, retention, verify
 
 __all__ = ["Ended", "Maintainer"]
 
@@ -62,18 +63,18 @@ class Maintainer:
         self._process.wait(100)
         self._process.stdout.close()
 
-    def begin(self, url: str, export: Path | None = None, **fate: Any) -> None:
+    def begin(self, url: str, archive: Path, **fate: Any) -> None:
         """
         Begin to maintain the ledger at *url*.
 
         Args:
             url: The database.
-            export: The folder for what leaves it.
+            archive: The folder for what leaves it.
             fate: ``die_at``, the number of the step before which to die; with ``delay``, so many seconds after it
                 begins. ``tell_at``, the one at which ``told`` returns. ``seconds``, how long it may take.
         """
         assert self._process.stdin is not None
-        order = {"url": url, "export": None if export is None else str(export), **fate}
+        order = {"url": url, "archive": str(archive), **fate}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
 
@@ -89,9 +90,9 @@ class Maintainer:
             found |= self.__dict__.pop("_heard", None) or self._line()
         return Ended(found["status"], found.get("steps"), found.get("document"))
 
-    def run(self, url: str, export: Path | None = None, **fate: Any) -> Ended:
+    def run(self, url: str, archive: Path, **fate: Any) -> Ended:
         """``begin`` and ``end``."""
-        self.begin(url, export, **fate)
+        self.begin(url, archive, **fate)
         return self.end()
 
     def _line(self) -> dict[str, Any]:
@@ -125,12 +126,11 @@ class _Steps:
             else:
                 threading.Timer(delay, _die).start()
 
-    def before(self, function: Callable[..., Any], *, suffix: str = "") -> Callable[..., Any]:
-        """Return *function* as a step; with a *suffix*, of files with such a name."""
+    def before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *function* as a step."""
 
         def step(*arguments: Any, **options: Any) -> Any:
-            if not suffix or str(arguments[0]).endswith(suffix):
-                self.take()
+            self.take()
             return function(*arguments, **options)
 
         return step
@@ -147,7 +147,7 @@ def _watch(steps: _Steps) -> None:
         execute = steps.before(sqlite3.Connection.execute)
         executemany = steps.before(sqlite3.Connection.executemany)
 
-    connect, store, maintained, missing = sqlite3.connect, days._store, SqlLedger.maintain, days.missing_days
+    connect, maintained, missing = sqlite3.connect, SqlLedger.maintain, days.missing_days
 
     def maintain_in_steps(ledger: SqlLedger, **options: Any) -> Any:
         steps.is_on = True
@@ -158,17 +158,14 @@ def _watch(steps: _Steps) -> None:
 
     changes: Any = {
         sqlite3: {"connect": lambda *given, **more: connect(*given, **more, factory=Connection)},
-        psycopg.Cursor: {name: steps.before(getattr(psycopg.Cursor, name)) for name in ("execute", "copy")},
-        os: {"fsync": steps.before(os.fsync), "replace": steps.before(os.replace)}
-        | {"open": steps.before(os.open, suffix=".part")},
-        days: {
-            "_store": lambda path, blocks: store(path, map(steps.before(bytes), blocks)),
-            "missing_days": lambda prefix: missing(prefix, 3),
-        },
+        psycopg.Cursor: {name: steps.before(getattr(psycopg.Cursor, name)) for name in ("execute",)},
+        os: {"fsync": steps.before(os.fsync), "replace": steps.before(os.replace)},
+        retention: {"mkstemp": steps.before(tempfile.mkstemp), "_BATCH": 40},
+        retention.DayFile: {"add": steps.before(retention.DayFile.add)},
+        days: {"missing_days": lambda prefix: missing(prefix, 3)},
         SqlLedger: {"maintain": maintain_in_steps},
         maintain: {"WINDOW": 25, "_SLICES": 4},
         verify: {"_ACCOUNTS": 4, "_BETS": 20},
-        prune: {"_BATCH": 40},
     }
     for place, named in changes.items():
         for name, value in named.items():
@@ -178,7 +175,7 @@ def _watch(steps: _Steps) -> None:
 def _work(order: dict[str, Any], say: Callable[[object], None]) -> int:
     steps = _Steps(say, order)
     _watch(steps)
-    options = [] if order["export"] is None else ["--export", order["export"]]
+    options = ["--drop-after", "90", "--archive", order["archive"]]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         seconds = str(order.get("seconds", 60))
         code = main(["ledger", "maintain", "--database", order["url"], "--json", "--seconds", seconds, *options])

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.api import Unit as Unit
     from game_operator.ledger.async_sql import AsyncSqlLedger as AsyncSqlLedger
     from game_operator.ledger.books.maintain import MaintainReport as MaintainReport
-    from game_operator.ledger.books.prune import PruneReport as PruneReport
+    from game_operator.ledger.books.retention import DroppedDay as DroppedDay
+    from game_operator.ledger.books.retention import KeptDay as KeptDay
     from game_operator.ledger.books.totals import TotalsClose as TotalsClose
     from game_operator.ledger.books.totals import TotalsReport as TotalsReport
     from game_operator.ledger.books.totals import TotalsRow as TotalsRow
@@ -54,7 +55,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".staff.queries": "AccountHistory BetHistory Movement",
             ".staff.spending": "Spent",
             ".books.maintain": "MaintainReport",
-            ".books.prune": "PruneReport",
+            ".books.retention": "DroppedDay KeptDay",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",
             ".books.verify": "BooksReport Finding",
             "game_operator.codes": "BetState",

@@ -16,7 +16,6 @@ from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books.maintain import MaintainReport
-from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
 from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
@@ -279,19 +278,15 @@ class AsyncSqlLedger(LedgerBase):
         """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does."""
         return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
 
-    async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
-        """Drop old details, as ``SqlLedger.prune`` does."""
-        return await run_async(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
-
     async def maintain(
         self,
         *,
         seconds: float = 300.0,
-        older_than: timedelta | int = LEAST_AGE,
-        export: str | PathLike[str] | None = None,
+        drop_after: timedelta | int | None = None,
+        archive: str | PathLike[str] | None = None,
     ) -> MaintainReport:
         """Do what is due each night, as ``SqlLedger.maintain`` does."""
-        return await run_async(rights_explained(self._prefix, self._maintained(seconds, older_than, export)))
+        return await run_async(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
 
     async def totals(
         self,

@@ -3,34 +3,33 @@
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from random import uniform
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, shown
+from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.books import days, totals
+from game_operator.ledger.books import totals
 from game_operator.ledger.books.maintain import (
+    Aside,
     MaintainReport,
     Maintenance,
     Progress,
     analyzed,
     last_run,
     own_tables,
-    sealed_windows,
 )
-from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.books.slices import Window, mark, note_days
+from game_operator.ledger.books.retention import age_millis, check_archive
+from game_operator.ledger.books.slices import mark
 from game_operator.ledger.books.totals import TotalsClose
-from game_operator.ledger.books.verify import Reader, Verification, read_marks
+from game_operator.ledger.books.verify import Reader, read_marks
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
@@ -199,6 +198,10 @@ class LedgerBase(Forkable, ABC):
     def _system(self) -> str:
         """The database, as the semantic conventions of OpenTelemetry name it."""
         return "postgresql" if is_postgres(self._url) else "sqlite"
+
+    def _elsewhere(self, work: Callable[[], object]) -> Step:
+        """Do what would stop an event loop."""
+        return partial(asyncio.to_thread, work) if self._awaits else work
 
     def _nap(self, seconds: float) -> Step:
         return partial(asyncio.sleep if self._awaits else time.sleep, seconds)
@@ -375,59 +378,29 @@ class LedgerBase(Forkable, ABC):
             yield partial(self._write, lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
     def _maintained(
-        self, seconds: float, older_than: timedelta | int, folder: str | PathLike[str] | None
+        self, seconds: float, drop_after: timedelta | int | None, archive: str | PathLike[str] | None
     ) -> Steps[MaintainReport]:
-        age = age_millis(older_than)
-        if folder == "":
-            raise ValueError("export is '', which names no folder. Leave it out to write no files.")
-        export = None if folder is None else Path(folder)
-        if export is not None and not is_postgres(self._url):
-            raise ValueError(
-                "export writes partitions, which only PostgreSQL has: this database is SQLite, and nothing was done. "
-                "Leave export out. A backup of the file keeps what goes."
-            )
-        if export is not None and not export.is_dir():
-            raise NotADirectoryError(f"export is {shown(str(export))}, which is no folder: make it. Nothing was done.")
+        age = None if drop_after is None else age_millis(drop_after)
+        folder = check_archive(archive, age)
         progress, prefix = Progress(self._prefix, seconds), self._prefix
         last_millis = yield partial(self._read, partial(last_run, prefix))
         close = yield from self._days_closed(None)
         begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
         with self._beside() as read:
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress)
-            is_partitioned = self._fit.kind == "postgres"
-            partitions: list[str] = []
-            if is_partitioned:
+            aside = Aside(self._elsewhere, self._nap)
+            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress, aside)
+            if self._fit.kind == "postgres":
                 yield from self._analyzed(without_statistics=True)
-                partitions += yield from maintenance.days_made()
+                yield from maintenance.days_made()
             yield from maintenance.news(begun.position, begun.at_millis)
             yield from maintenance.again(begun.at_millis, last_millis)
-            if is_partitioned:
-                before_day = (begun.at_millis - age) // totals.DAY_MILLIS
-                partitions += yield from maintenance.days_folded(before_day, partial(self._export_day, export))
-        # What is folded one by one has no file: an export waits until the whole day can go.
-        keeps_days = is_partitioned and export is not None
-        kept_days = (yield partial(self._read, partial(days.attached_days, prefix))) if keeps_days else ()
-        pruned = yield from self._pruned(older_than, None, progress.goes_on, kept_days)
+            if age is not None:
+                yield from maintenance.dropped(begun.at_millis - age, folder)
         if progress.goes_on():
             yield from self._tidied()
             yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
         marks = yield partial(self._read, partial(read_marks, prefix))
-        return progress.report(marks, close, pruned, partitions)
-
-    def _export_day(self, folder: Path | None, day: str) -> Step:
-        """Write the postings of a folded day to a file in *folder*, if there is one; return False if others do."""
-        if folder is None:
-            return lambda: True
-        file = folder / f"{self._prefix}postings-{day}.csv"
-
-        def export() -> bool:
-            try:
-                return days.export_day(self._url, self._prefix, day, file)
-            except OSError as failed:
-                failed.filename = str(file)  # A full disk names none.
-                raise
-
-        return partial(asyncio.to_thread, export) if self._awaits else export
+        return progress.report(marks, close)
 
     def _tidied(self) -> Steps[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
@@ -442,43 +415,6 @@ class LedgerBase(Forkable, ABC):
         ):
             yield partial(self._write, partial(analyzed, table))
 
-    def _pruned(
-        self,
-        older_than: timedelta | int,
-        now_millis: int | None,
-        goes_on: Callable[[], bool] = lambda: True,
-        kept_days: Collection[int] = (),
-    ) -> Steps[PruneReport]:
-        age = age_millis(older_than)
-        run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix, kept_days)
-        if not (yield partial(self._write, lambda: run.begin(age, now_millis, self._fit))):
-            return run.report
-        if run.is_needed:
-            yield from self._days_closed(now_millis, run.before_day)
-            close = yield partial(self._read, partial(totals.last_close, self._prefix))
-            yield from self._sealed(close.position, run.before_day)
-        for name, batch, start in (yield partial(self._write, run.batches)):
-            position = start
-            while position is not None and goes_on():
-                dropped, position = yield partial(self._write, partial(batch, position))
-                run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
-                if dropped:
-                    yield self._nap(PAUSE_SECONDS)
-        return run.report
-
-    def _sealed(self, until: int, before_day: int) -> Steps[None]:
-        """Seal the postings of ids not above *until*, up to the first window that has none from before a day."""
-        verification = Verification(self._prefix)
-        marks = yield partial(self._read, partial(read_marks, self._prefix))
-
-        def is_old(window: Window | None) -> bool:
-            return window is None or any(each.day < before_day for each in window.slices)
-
-        bounds = (marks.position, until)
-        yield from sealed_windows(self._fit, as_steps(self._read), as_steps(self._write), verification, bounds, is_old)
-        if verification.days:
-            yield partial(self._write, partial(note_days, self._fit, verification.days, ()))
-
     def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
         for left in reversed(range(_MOST_LOCKS)):
@@ -490,10 +426,10 @@ class LedgerBase(Forkable, ABC):
             yield self._nap(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
         raise AssertionError
 
-    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Steps[TotalsClose]:
-        """Store the totals of finished days, or of those before *before_day*; what of them is stored stays as it is."""
+    def _days_closed(self, now_millis: int | None) -> Steps[TotalsClose]:
+        """Store the totals of finished days; what of them is stored stays as it is."""
         prefix = self._prefix
-        wanted = yield from self._locked(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
+        wanted = yield from self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
         if self._fit.kind == "postgres":
             return (yield partial(self._write, partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
         while True:  # SQLite's one write lock is not held while whole tables are read.

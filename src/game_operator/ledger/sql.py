@@ -14,7 +14,6 @@ from game_operator.ledger.accounts.choice import check_own, is_marked, most_call
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase, Store
 from game_operator.ledger.books.maintain import MaintainReport
-from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
 from game_operator.ledger.books.totals import (
     DIMENSIONS,
     TotalsClose,
@@ -478,7 +477,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Store the totals of all days that are over in UTC, as they are now, for good.
 
         What comes later with a time in a closed day is a late entry, apart from the rest of its day. Closing again
-        changes nothing that is stored, and several processes may close at once. ``prune`` closes what it drops.
+        changes nothing that is stored, and several processes may close at once. ``maintain`` closes each night.
 
         Args:
             now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
@@ -504,52 +503,38 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         return self._write(lambda: correct_time(player_id, self._prefix, self._fit))
 
-    def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
-        """
-        Drop old details: bodies of calls and of resolved anomalies, and postings, whose sums are kept by account.
-
-        Identities, answers, bets with their final states, and digests stay for ever, and so does all of an open bet. It
-        works in many small transactions while calls go on; one that was stopped is finished by the next.
-
-        Args:
-            older_than: A timedelta, or milliseconds; at least 90 days.
-            now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
-                It is taken as given: with one in the future, what is younger than 90 days is dropped, too.
-
-        Raises:
-            TypeError, ValueError: *older_than* is neither, or under 90 days.
-            LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
-                *now_millis* is not given. Then a clock is likely to be wrong.
-        """
-        return run(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
-
     def maintain(
         self,
         *,
         seconds: float = 300.0,
-        older_than: timedelta | int = LEAST_AGE,
-        export: str | PathLike[str] | None = None,
+        drop_after: timedelta | int | None = None,
+        archive: str | PathLike[str] | None = None,
     ) -> MaintainReport:
         """
-        Do what is due each night, beside calls: close days, verify what is new, read a part again, prune, tidy up.
+        Do what is due each night, beside calls: close days, verify what is new, read a part again, tidy up.
 
         It seals what it has read, so that ``verify`` need not read it again; everything is read again within 30 days.
-        On PostgreSQL it makes the partitions of the next 14 days, and folds and drops those of days that are 90 days
-        over. What does not fit into *seconds* is done by the next run. Two runs at once do no harm.
+        On PostgreSQL it makes the partitions of the next 14 days. What does not fit into *seconds* is done by the next
+        run. Two runs at once do no harm.
+
+        It drops nothing unless *drop_after* is given. Then old days lose their postings, whose sums are kept by
+        account, and old calls and resolved anomalies lose their bodies. Identities, bets with their final states, and
+        digests stay for ever. A day goes whole or stays whole; the report has the reason.
 
         Args:
             seconds: About how long it may take.
-            older_than: As for ``prune``: a timedelta, or milliseconds; at least 90 days.
-            export: A folder that gets the postings of each day as a CSV file before they are dropped (PostgreSQL).
+            drop_after: How old what is dropped must be: a timedelta, or milliseconds; at least 90 days. None to drop
+                nothing.
+            archive: A folder that gets the postings of each day as a CSV file before they are dropped.
 
         Raises:
-            TypeError, ValueError: *older_than* is neither, or under 90 days; or *export* is given on SQLite.
-            LedgerError: The newest posting and the clock cannot both be right.
+            TypeError, ValueError: *drop_after* is neither, or under 90 days; or *archive* is given without it.
+            LedgerError: The newest posting is more than 30 days older than the clock, which may be wrong.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
             SchemaError: On PostgreSQL, this user lacks a right.
-            OSError: A file in *export* cannot be written.
+            OSError: *archive* is no folder, or a file in it cannot be written. The day was not dropped.
         """
-        return run(rights_explained(self._prefix, self._maintained(seconds, older_than, export)))
+        return run(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
@@ -658,11 +643,6 @@ def are_balances_elsewhere(ledger: SqlLedger) -> bool:
 def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]:
     """Return the sources that the ledger knows, with how many bets of each are OPEN."""
     return ledger._survey(lambda: source_details(ledger._prefix, most_bets), "listing")
-
-
-def clock_of(ledger: SqlLedger) -> int:
-    """Return the time by the ledger's clock in Unix milliseconds: on PostgreSQL by the server's."""
-    return int(ledger._read(lambda: ledger._fit.now_millis()))
 
 
 def oldest_bets(ledger: SqlLedger, wanted: BetsWanted, most: int) -> list[BetRecord]:

@@ -31,7 +31,7 @@ def of_ledger(rows: KeptRows, balance: dict[str, Any] | None) -> dict[str, Any]:
         "calls": [_call(each, rows) for each in rows.calls],
         "postings": postings,
         "account": balance,
-        "pruned_before_millis": rows.pruned_before_millis,
+        "dropped_before_millis": rows.dropped_before_millis,
         "notes": _notes(rows),
     }
 
@@ -65,8 +65,8 @@ def _notes(rows: KeptRows) -> list[str]:
             notes.append("The provider's own call came after the bet was settled here, and moved nothing.")
     if any(each.call.held for each in rows.calls):
         notes.append("A call that is held never came: a rollback keeps its identity from other bets.")
-    if rows.pruned_before_millis:
-        notes.append("The ledger was pruned: older postings are folded into one sum for each account.")
+    if rows.dropped_before_millis:
+        notes.append("Old postings were dropped: they are folded into one sum for each account.")
     return [*notes, _NOT_KEPT]
 
 

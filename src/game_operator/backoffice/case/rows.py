@@ -21,7 +21,7 @@ from game_operator.ledger.staff.findings import Finding
 
 
 class KeptCall(NamedTuple):
-    """A call of the ledger, and the body that is kept of it: of a claim until it is pruned, else None."""
+    """A call of the ledger, and the body that is kept of it: of a claim until it is dropped, else None."""
 
     call: CallRecord
     body: bytes | None
@@ -68,7 +68,7 @@ class KeptRows(NamedTuple):
     Attributes:
         ours: The bet, and what else a reconciliation would know of it.
         calls, postings, anomalies, findings, looks: The rows.
-        pruned_before_millis: None if nothing was ever pruned.
+        dropped_before_millis: None if nothing was ever dropped.
     """
 
     ours: Ours
@@ -77,7 +77,7 @@ class KeptRows(NamedTuple):
     anomalies: tuple[KeptAnomaly, ...]
     findings: tuple[Finding, ...]
     looks: tuple[KeptLook, ...]
-    pruned_before_millis: int | None
+    dropped_before_millis: int | None
 
     @property
     def bet(self) -> BetRecord | None:
@@ -105,7 +105,7 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
     calls.sort(key=lambda each: (each.call.at_millis, each.call.held, each.call.operation))
     postings = yield from queries.postings_of_calls(dialect.prefix, source, [each.call for each in calls])
     looks = yield Execute(sql["looked_up"], (bet_id, source))
-    pruned = yield Execute(sql["pruned"], ())
+    dropped = yield Execute(sql["dropped"], ())
     return KeptRows(
         ours,
         tuple(calls),
@@ -113,7 +113,7 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
         (yield from _anomalies(sql, bet_id, source)),
         tuple(sorted(Finding._make(_plain(row)) for row in findings)),
         tuple(sorted(KeptLook._make(_plain(row)) for row in looks)),
-        pruned[0][0] if pruned else None,
+        dropped[0][0],
     )
 
 

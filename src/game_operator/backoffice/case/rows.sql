@@ -17,5 +17,5 @@ SELECT {finding_columns} FROM {prefix}findings WHERE source = ? AND subject = ?
 SELECT {item_columns} FROM {prefix}runs AS r JOIN {prefix}items AS i ON i.run_id = r.id AND i.key = ?
 WHERE r.kind = 'reconcile' AND r.source = ?
 
--- name: pruned
-SELECT value FROM {prefix}meta WHERE name = 'pruned_before'
+-- name: dropped
+SELECT (MAX(day) + 1) * 86400000 FROM {prefix}slices WHERE folded_at_millis IS NOT NULL

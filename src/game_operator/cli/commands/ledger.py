@@ -24,13 +24,13 @@ from game_operator.cli.options import (
     source_in,
 )
 from game_operator.cli.output import counted, remark, say, waiting
-from game_operator.cli.render import answer, answer_list, show_kinds, when
+from game_operator.cli.render import answer, answer_list, show_kinds
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import BetRecord, SqlLedger
+    from game_operator.ledger import BetRecord
     from game_operator.ledger.books.verify import Finding
 
 ledgers: Commands = Commands(
@@ -43,8 +43,11 @@ PlayerArgument = Annotated[str, typer.Argument(metavar="PLAYER", help="The accou
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
-#: How far this machine's clock may be ahead of a server's.
-_MOST_AHEAD_MILLIS = 60_000
+_MAINTAINED: Final = {
+    "": "finished seconds read sealed read_again days_closed bodies partitions",
+    "dropped": "day postings cents file sha256",
+    "kept": "day reason",
+}
 _BET: Final = (
     "bet_id state player_id account wager_cents won_cents opened_at_millis settled_at_millis action game instance_id "
     "round_id source"
@@ -59,7 +62,7 @@ _HISTORY: Final = {
 _ACCOUNT: Final = {"": "player_id balance at_millis earlier", "open_bets": _BET, "movements": _MOVEMENTS}
 _BETS: Final = "opened_at_millis bet_id state player_id account wager_cents won_cents game round_id source"
 _BOOKS: Final = {
-    "": "accounts balances house bets calls postings checkpoint_millis pruned_before_millis",
+    "": "accounts balances house bets calls postings checkpoint_millis dropped_before_millis",
     "notes": "kind detail",
 }
 
@@ -194,59 +197,31 @@ def _show_verdict(findings: "tuple[Finding, ...]") -> None:
 
 
 @ledgers.command()
-def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None, place: LedgerOptions) -> None:
-    """
-    Delete old bodies, and sum up old postings. The ids that identify a repeat are kept for ever.
-
-    It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now, which may
-    not be in the future.
-    """
-    with place.opened() as ledger, waiting("Pruning …"):
-        if now is not None:
-            _check_not_ahead(ledger, now)
-        report = ledger.prune(timedelta(days=days), now_millis=now)
-    answer(report._asdict(), view={"": "before_millis calls postings anomalies"})
-
-
-def _check_not_ahead(ledger: "SqlLedger", now: int) -> None:
-    """Raise BadParameter if *now* is in the future: what is young would pass for old, and nothing brings it back."""
-    from game_operator.ledger.sql import clock_of
-
-    clock = clock_of(ledger)
-    if now > clock + _MOST_AHEAD_MILLIS:
-        raise typer.BadParameter(
-            f"--now is in the future: by the ledger's clock it is {when(clock)} UTC. What is younger than 90 days "
-            "would be deleted. Pass a time that is not in the future, or correct that clock: SQLite's is this "
-            "machine's, PostgreSQL's the server's."
-        )
-
-
-@ledgers.command()
 def maintain(
     *,
     seconds: Annotated[float, typer.Option(min=1.0)] = 300.0,
-    days: Annotated[int, typer.Option(min=90)] = 90,
-    export: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
+    drop_after: Annotated[int | None, typer.Option(min=90)] = None,
+    archive: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
     place: LedgerOptions,
 ) -> int:
     """
     Do what a ledger needs each night, in bounded time: for cron, beside calls.
 
-    It closes days for totals, checks what is new, reads a part again, prunes, and renews statistics. The next run goes
-    on where this one stops. The exit code is 1 with findings.
+    It closes days for totals, checks what is new, reads a part again, and renews statistics. It drops nothing unless
+    --drop-after is given. The next run goes on where this one stops. The exit code is 1 with findings.
     """
+    age = None if drop_after is None else timedelta(days=drop_after)
     with place.opened() as ledger, waiting("Maintaining the ledger …"):
         try:
-            report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
+            report = ledger.maintain(seconds=seconds, drop_after=age, archive=archive)
         except ValueError as wrong:
             raise typer.BadParameter(str(wrong)) from None
-        except OSError as failed:  # Only files of an export are written.
+        except OSError as failed:  # Only files of the archive are written.
             raise ConfigurationError(
                 f"{shown(failed.filename)} cannot be written: {failed.strerror}. The day was not dropped.",
-                remedy="Make room, or pass another folder to --export.",
+                remedy="Make room, or pass another folder to --archive.",
             ) from None
-    names = "finished seconds read sealed read_again days_closed pruned partitions"
-    answer(report._asdict() | {"sound": report.sound}, view={"": names})
+    answer(report._asdict() | {"sound": report.sound}, view=_MAINTAINED)
     _show_verdict(report.findings)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -17,16 +17,9 @@ CATALOGUE_SQL: Final[Mapping[str, str]] = sql_texts(__package__, "catalogue.sql"
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
-_RELATIONS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a type"}
+_RELATIONS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 #: What a declared type of SQLite says of its digits: ``(12)``, ``(12, 2)``.
 _PRECISION = re.compile(r"\(\s*\d+\s*(?:,\s*([+-]?\d+)\s*)?\)")
-#: The affinity that SQLite gives a declared type by parts of its name, in SQLite's order.
-_AFFINITIES = {
-    "INTEGER": ("INT",),
-    "TEXT": ("CHAR", "CLOB", "TEXT"),
-    "BLOB": ("BLOB",),
-    "REAL": ("REAL", "FLOA", "DOUB"),
-}
 #: The types that a key and a balance may have.
 _KEY_TYPES = {"sqlite": "TEXT, VARCHAR, UUID or INTEGER", "postgres": "text, varchar, uuid or an integer type"}
 _BALANCE_TYPES = {"sqlite": "INTEGER, NUMERIC, DECIMAL or TEXT", "postgres": "numeric or an integer type"}
@@ -85,9 +78,8 @@ class TableLook(NamedTuple):
 
     problems: list[str]
     columns: dict[str, Column]
-    #: The columns of each unique index that compares bytewise; None for a view, which has no indexes.
-    indexes: list[set[str]] | None = None
-    has_policies: bool = False
+    #: The columns of each unique index that compares bytewise.
+    indexes: Sequence[set[str]] = ()
     keys: tuple[KeyColumn, ...] = ()
     balance: Column | None = None
 
@@ -96,7 +88,7 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     """Look at the columns of *accounts*; it only reads."""
     look = yield from (_in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts))
     problems, columns, indexes = look.problems, look.columns, look.indexes
-    if not columns:
+    if problems:
         return look
     folded = str.lower if kind == "sqlite" else str
     absent = [name for name in (*accounts.keys, accounts.balance) if folded(name) not in columns]
@@ -113,27 +105,15 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
         elif not column.bytewise:
             problems.append(f"{key} a collation that takes different ids for equal; ids differ bytewise.")
     # What is unique by fewer columns is unique by more.
-    if indexes is not None and not any(names <= set(map(folded, accounts.keys)) for names in indexes):
-        problems.append(_not_unique(kind, accounts, indexes))
+    if not any(names <= set(map(folded, accounts.keys)) for names in indexes):
+        by = "by itself" if len(accounts.keys) == 1 else "together"
+        advice = ", with the collation BINARY: NOCASE would take Ann for ann" if kind == "sqlite" else ""
+        problems.append(
+            f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}: make it the primary key, or add "
+            f"a unique index{advice}. If an account has more columns, name all of them as its key."
+        )
     problems += _balance_problems(kind, accounts, balance)
     return look._replace(keys=tuple(column.key for column in keys if column.key), balance=balance)
-
-
-def _not_unique(kind: Kind, accounts: TableAccounts, indexes: list[set[str]]) -> str:
-    """Return that the key is not unique, and what to do; *indexes* are the unique ones that compare bytewise."""
-    by = "by itself" if len(accounts.keys) == 1 else "together"
-    problem = f"The key {accounts.table}.{', '.join(accounts.keys)} must be unique {by}"
-    keys = {name.lower() for name in accounts.keys}  # SQLite's names differ in more than their case.
-    wider = next((index for index in indexes if keys < {name.lower() for name in index}), None)
-    if wider is None:
-        advice = ", with the collation BINARY, which compares bytewise: NOCASE would take Ann for ann"
-        return f"{problem}: make it the primary key, or add a unique index{advice if kind == 'sqlite' else ''}."
-    others = sorted(name for name in wider if name.lower() not in keys)
-    columns = ", ".join(f'"{name}"' for name in (*accounts.keys, *others))
-    return (
-        f"{problem}, and a unique index of the table has more columns. If an account is a row of that index, name all "
-        f"its columns as its key: {columns}"
-    )
 
 
 def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> list[str]:
@@ -186,22 +166,17 @@ def _in_sqlite(accounts: TableAccounts) -> Script[TableLook]:
 
 
 def _sqlite_column(declared: str) -> Column:
-    known = (name for name, parts in _AFFINITIES.items() if any(part in declared for part in parts))
-    affinity = next(known, "NUMERIC" if declared else "BLOB")
-    key = {"TEXT": KeyColumn("text"), "INTEGER": KeyColumn("integer")}.get(affinity)
-    digits = _PRECISION.search(declared)
-    if digits is not None and digits[1] is not None:
-        scale: int | None = int(digits[1])
-    else:
-        # One number behind a type of texts is their length.
-        scale = 0 if affinity == "INTEGER" or (affinity == "NUMERIC" and digits is not None) else None
+    is_whole, is_text = "INT" in declared, any(part in declared for part in ("CHAR", "CLOB", "TEXT"))
+    is_numeric = declared.startswith(("NUMERIC", "DECIMAL"))
+    key = KeyColumn("integer") if is_whole else KeyColumn("text") if is_text else None
+    digits = _PRECISION.search(declared) if is_numeric else None
     return Column(
         shown(declared),
         declared,
         KeyColumn("uuid") if declared == "UUID" else key,
-        is_exact=affinity not in ("REAL", "BLOB"),
-        is_whole=affinity == "INTEGER",
-        scale=scale,
+        is_exact=is_whole or is_text or is_numeric,
+        is_whole=is_whole,
+        scale=0 if is_whole else None if digits is None else int(digits[1] or 0),
     )
 
 
@@ -213,8 +188,16 @@ def _in_postgres(accounts: TableAccounts) -> Script[TableLook]:
             "Names created without quotes are lowercase."
         )
         return TableLook([missing], {})
-    columns, problems = {}, []
-    for relation, name, type_name, scale, declared, base, bytewise, updatable, _ in rows:
+    relation, has_policies = rows[0][0], rows[0][7]
+    if relation not in "rp":
+        what = _RELATIONS.get(relation, "no table")
+        problem = f"{accounts.table} is {what}: name the table behind it, or pass an Accounts object."
+        return TableLook([problem], {})
+    if has_policies:
+        problem = f"Row policies of {accounts.table} apply to the ledger's role: let it bypass them (BYPASSRLS)."
+        return TableLook([problem], {})
+    columns = {}
+    for _, name, type_name, scale, declared, base, bytewise, _ in rows:
         bits = _BITS.get(type_name)
         columns[name] = Column(
             type_name,
@@ -225,13 +208,5 @@ def _in_postgres(accounts: TableAccounts) -> Script[TableLook]:
             scale=0 if bits else scale,
             bytewise=bytewise,
         )
-        if name == accounts.balance and relation not in "rp" and not (relation == "v" and updatable):
-            what = _RELATIONS.get(relation, "no table")
-            if relation == "v":
-                what += f" whose column {name} PostgreSQL cannot update by itself"
-            problems.append(f"{accounts.table} is {what}: name the table behind it, or pass an Accounts object.")
-    indexes = None
-    if rows[0][0] in "rp":
-        unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
-        indexes = [set(json.loads(row[0])) for row in unique]
-    return TableLook(problems, columns, indexes, has_policies=rows[0][8])
+    unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
+    return TableLook([], columns, [set(json.loads(row[0])) for row in unique])

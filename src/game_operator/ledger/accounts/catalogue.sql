@@ -1,7 +1,6 @@
 -- What the catalogues of PostgreSQL and SQLite say of a table of balances. The parameters are its quoted name.
 
--- The columns. A domain is what it is made of, which may be another domain. Of an ordinary table every column can be
--- updated. The lower 11 bits of a numeric's typmod, less 4, are its scale with a sign.
+-- The columns. A domain is what it is made of, which may be another domain. The lower 11 bits of a numeric's typmod, less 4, are its scale with a sign.
 -- name: columns
 WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
     SELECT attnum, atttypid, atttypmod, NOT EXISTS (SELECT FROM pg_type WHERE oid = atttypid AND typtype = 'd')
@@ -14,8 +13,7 @@ WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
 SELECT CAST(owner.relkind AS text), CAST(attribute.attname AS text), CAST(base.typname AS text),
     CASE WHEN field.typmod >= 0 THEN (((field.typmod - 4) & 2047) # 1024) - 1024 END,
     format_type(attribute.atttypid, attribute.atttypmod), format_type(field.typid, field.typmod),
-    coalesce(rule.collisdeterministic, true), pg_column_is_updatable(owner.oid, attribute.attnum, false),
-    row_security_active(owner.oid)
+    coalesce(rule.collisdeterministic, true), row_security_active(owner.oid)
 FROM field
 JOIN pg_attribute AS attribute ON attribute.attrelid = to_regclass(?) AND attribute.attnum = field.attnum
 JOIN pg_class AS owner ON owner.oid = attribute.attrelid
@@ -39,18 +37,11 @@ FROM pragma_index_list(?, ?) AS listed, pragma_index_xinfo(listed.name, ?) AS fi
 WHERE listed."unique" AND NOT listed.partial AND field.key
 GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS NOT NULL)
 
--- The tables that hold the rows: those that a view selects from, those that inherit from a table, and its partitions.
+-- The tables that hold the rows: the table, those that inherit from it, and its partitions.
 -- name: base_tables
 WITH RECURSIVE based (id) AS (
-    SELECT CAST(to_regclass(?) AS oid)
-    UNION
-    SELECT linked.id FROM based JOIN (
-        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
-        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
-            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
-        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
-    ) AS linked ON linked.own = based.id AND linked.id <> based.id
+    SELECT CAST(to_regclass(?) AS oid) UNION SELECT inhrelid FROM based JOIN pg_inherits ON inhparent = based.id
 )
 SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
-FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
+FROM based JOIN pg_class AS class ON class.oid = based.id
 JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1

@@ -57,7 +57,7 @@ class TableBalances(OperatorBalances):
         if self.key_parts > 1:
             form = account_of_parts([name.upper() for name in accounts.keys])
             self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."
-        self._accounts, self._keys, self._has_policies = accounts, look.keys, look.has_policies
+        self._accounts, self._keys = accounts, look.keys
         self._unit: Unit = accounts.unit or "cents"
         self.step_cents: int = 100 if self._unit == "whole" else 1
         self._as_text = look.balance.key == KeyColumn("text")
@@ -77,16 +77,8 @@ class TableBalances(OperatorBalances):
 
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
-        seen = (self._read(keys),) if self._has_policies else ()
         # The clocks by a separate statement, so that it sees what was committed before the lock was ours.
-        rows, clocks, *rest = yield Together((self._read(keys, lock=True), self.clocks.of(keys), *seen, *others))
-        # Only an account that cannot be seen is unknown, not one that can be read and not updated.
-        hidden = {row[0] for row in rest.pop(0)} - {row[0] for row in rows} if seen else None
-        if hidden:
-            raise LedgerError(
-                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
-                "update it. Nothing was kept: let the ledger's role do both, or neither."
-            )
+        rows, clocks, *rest = yield Together((self._read(keys, lock=True), self.clocks.of(keys), *others))
         at_millis = {row[0]: row[1] for row in clocks}
         accounts: list[Account] = []
         for key, exact in self._exact(rows).items():
@@ -139,7 +131,7 @@ class TableBalances(OperatorBalances):
             if now.get(key) != expected:
                 raise LedgerError(
                     f"The account {shown(key)} in {self._accounts.table} held {before.exact}, was moved to {expected}, "
-                    f"and holds {now.get(key, 'no row')}. A trigger, a rule or a row policy of the table changes what "
+                    f"and holds {now.get(key, 'no row')}. A trigger or a rule of the table changes what "
                     "is written, or may_bet moved it. Nothing was kept: balances must be moved as the ledger moves "
                     "them."
                 )
@@ -168,7 +160,7 @@ class TableBalances(OperatorBalances):
         """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
         exact: dict[str, Decimal] = {}
         for key, balance, *_ in rows:
-            if key in exact:  # A view and inherited tables can have several rows for a unique key.
+            if key in exact:  # Inherited tables can have several rows for a unique key.
                 raise LedgerError(
                     f"{self._accounts.table} has two rows or more for the account {shown(key)}, so that its balance is "
                     f"not known. Nothing was moved: make {', '.join(self._accounts.keys)} unique there."

@@ -1,1 +1,1 @@
-"""The books as a whole: whether they agree, sums of days, and what prune drops."""
+"""The books as a whole: whether they agree, sums of days, and what maintain drops."""

@@ -21,40 +21,9 @@ SELECT {prefix}make_day(CAST(CAST(? AS text) AS date))
 -- name: fold
 SELECT reason, postings FROM {prefix}fold_day(CAST(CAST(? AS text) AS date))
 
--- name: drop
-SELECT {prefix}drop_day(CAST(CAST(? AS text) AS date))
-
--- Days that have a partition, attached or not. A copy that somebody made may have a name that is no day.
--- name: days
-SELECT day, day - date '1970-01-01' AS number, EXISTS (SELECT FROM pg_inherits WHERE inhrelid = part.oid) AS is_attached
-FROM (
-    SELECT oid, to_date(substring(CAST(relname AS text) FROM '_(2[0-9][0-9][0-9][0-9][0-9][0-9][0-9])$'), 'YYYYMMDD') AS day
-    FROM pg_class
-    WHERE relkind = 'r' AND starts_with(CAST(relname AS text), '{prefix}postings_2')
-        AND length(relname) = length('{prefix}postings_') + 8
-        AND (relnamespace, relowner) = (
-            SELECT relnamespace, relowner FROM pg_class WHERE oid = to_regclass('{prefix}postings')
-        )
-) AS part WHERE day IS NOT NULL
-
--- name: detached
-SELECT CAST(day AS text) FROM ({days}) AS known WHERE NOT is_attached ORDER BY day
-
--- name: attached
-SELECT number FROM ({days}) AS known WHERE is_attached
-
--- name: foldable
-SELECT CAST(day AS text) FROM ({days}) AS known WHERE is_attached
-    AND number <= floor(extract(epoch FROM clock_timestamp()) / 86400) - 91
-    AND number < (SELECT MAX(before_day) FROM {prefix}closes)
-    AND NOT EXISTS (
-        SELECT FROM {prefix}bets WHERE state = 'OPEN' AND opened_at_millis >= number * CAST(86400000 AS bigint)
-            AND opened_at_millis < (number + 1) * CAST(86400000 AS bigint)
-    ) ORDER BY day
-
--- Two that write one file at once could leave a part of it under its name.
--- name: export_alone
-SELECT pg_try_advisory_xact_lock(hashtext('{prefix}export'))
-
--- name: export
-COPY (SELECT * FROM {prefix}postings_{{day}} ORDER BY id) TO STDOUT (FORMAT csv, HEADER)
+-- A copy that somebody made may have a name that is no day.
+-- name: partitioned
+SELECT day - date '1970-01-01' FROM (
+    SELECT to_date(substring(CAST(relname AS text) FROM '_(2[0-9][0-9][0-9][0-9][0-9][0-9][0-9])$'), 'YYYYMMDD') AS day
+    FROM pg_inherits JOIN pg_class AS part ON part.oid = inhrelid WHERE inhparent = to_regclass('{prefix}postings')
+) AS parts WHERE day IS NOT NULL

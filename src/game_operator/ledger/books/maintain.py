@@ -1,5 +1,5 @@
 """
-What a ledger needs each night, in one run of bounded time: closes, checkpoints, reading again, pruning, statistics.
+What a ledger needs each night, in one run of bounded time: closes, checkpoints, reading again, statistics, retention.
 
 Each piece is a page that is read or a small transaction, so calls go on, and a run that was stopped anywhere is
 finished by the next. Two runs at once do no harm.
@@ -8,18 +8,20 @@ finished by the next. Two runs at once do no harm.
 import json
 import time
 from collections.abc import Callable, Sequence
-from datetime import date
+from contextlib import ExitStack, closing
 from functools import partial
 from math import ceil
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.books import days
-from game_operator.ledger.books.prune import PruneReport
+from game_operator.ledger.books import days, retention
+from game_operator.ledger.books.retention import ChangedError, DayFile, DroppedDay, KeptDay
 from game_operator.ledger.books.slices import (
     WINDOW,
     Slice,
     Window,
+    calls_digest,
     damaged_slices,
     mark,
     next_window,
@@ -56,8 +58,10 @@ class MaintainReport(NamedTuple):
         read_again: How many slices were read again that were sealed before.
         checkpoint_millis: What came before this was read; None if never.
         days_closed: The first day that is not closed for totals, or "".
-        pruned: What was dropped: postings, also with their partitions, bodies of calls, bodies of anomalies.
-        partitions: What became of partitions by day, as texts; none on SQLite.
+        partitions: What became of the partitions of the coming days, as texts; none on SQLite.
+        dropped: The days whose postings were dropped, each with its file in the archive.
+        kept: The days that are old enough and stay, each with the reason.
+        bodies: How many ``calls`` and resolved ``anomalies`` lost their body.
     """
 
     finished: bool
@@ -68,8 +72,10 @@ class MaintainReport(NamedTuple):
     read_again: int
     checkpoint_millis: int | None
     days_closed: str
-    pruned: dict[str, int]
-    partitions: tuple[str, ...] = ()
+    partitions: tuple[str, ...]
+    dropped: tuple[DroppedDay, ...]
+    kept: tuple[KeptDay, ...]
+    bodies: dict[str, int]
 
     @property
     def sound(self) -> bool:
@@ -112,16 +118,17 @@ class Progress:
         self.finished: bool = True
         self.sealed: int = 0
         self.read_again: int = 0
-        self.folded: int = 0
+        self.partitions: list[str] = []
+        self.dropped: list[DroppedDay] = []
+        self.kept: list[KeptDay] = []
+        self.bodies: dict[str, int] = {"calls": 0, "anomalies": 0}
 
     def goes_on(self) -> bool:
         """Return whether there is time left; if not, the run is not finished."""
         self.finished = self.finished and time.monotonic() < self._until
         return self.finished
 
-    def report(
-        self, marks: Marks, close: TotalsClose, pruned: PruneReport, partitions: Sequence[str]
-    ) -> MaintainReport:
+    def report(self, marks: Marks, close: TotalsClose) -> MaintainReport:
         """Return what was done."""
         done = self.verification
         read = {"postings": done.postings, "calls": done.calls, "bets": done.bets.total(), "accounts": done.compared}
@@ -134,8 +141,10 @@ class Progress:
             self.read_again,
             marks.checkpoint_millis,
             close.closed_before,
-            {"postings": pruned.postings + self.folded, "calls": pruned.calls, "anomalies": pruned.anomalies},
-            tuple(partitions),
+            tuple(self.partitions),
+            tuple(self.dropped),
+            tuple(self.kept),
+            self.bodies,
         )
 
 
@@ -171,12 +180,25 @@ def sealed_windows(
     return count
 
 
-class Maintenance:
-    """The parts of a run that read and seal: ``news`` first, and then ``again``."""
+class Aside(NamedTuple):
+    """
+    What is not done in the database; what these return is awaited by an AsyncSqlLedger.
 
-    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress) -> None:
+    Attributes:
+        run: Does what would stop an event loop.
+        sleep: Waits for so many seconds.
+    """
+
+    run: Callable[[Callable[[], object]], Any]
+    sleep: Callable[[float], Any]
+
+
+class Maintenance:
+    """The parts of a run that read, seal and drop: ``news`` first, then ``again``, and then ``dropped``."""
+
+    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress, aside: "Aside") -> None:
         self._dialect, self._prefix = dialect, dialect.prefix
-        self._read, self._write, self._progress = read, write, progress
+        self._read, self._write, self._progress, self._aside = read, write, progress, aside
         self._sql = _sql(dialect.prefix)
         self._position = Position()
 
@@ -197,6 +219,9 @@ class Maintenance:
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
             sealed = None if marks.checkpoint_millis is None else marks.position
             yield from self._progress.verification.all_accounts(self._read, sealed=sealed)
+        if self._progress.goes_on():
+            yield from self._progress.verification.sources(self._read)
+            yield from self._progress.verification.closed_lately(self._read, self._progress.verification.since(marks))
         yield from self._note(doubtful)
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
@@ -253,18 +278,17 @@ class Maintenance:
             yield self._write(partial(note_read, self._dialect, slices))
             self._progress.read_again += len(slices)
 
-    def days_made(self) -> Work[list[str]]:
-        """Make the partitions of the coming days; return what was done."""
-        made: list[str] = []
+    def days_made(self) -> Work[None]:
+        """Make the partitions of the coming days."""
         for day in (yield self._read(partial(days.missing_days, self._prefix))):
             if not self._progress.goes_on():
                 break
             answer = yield from self._changed(partial(days.make_day, self._prefix, day))
             if answer is None:
-                return [*made, f"{day} is not made: busy"]
+                self._progress.partitions.append(f"{day} is not made: busy")
+                break
             if answer == "made":
-                made.append(f"made {day}")
-        return made
+                self._progress.partitions.append(f"made {day}")
 
     def _changed(self, script: Callable[[], Script[Any]]) -> Work[Any]:
         """Run a script that changes partitions; return None if others keep the tables locked, as a backup does."""
@@ -275,40 +299,83 @@ class Maintenance:
                 raise
             return None
 
-    def days_folded(self, before_day: int, export: Callable[[str], Any]) -> Work[list[str]]:
-        """
-        Fold the partitions of days before one, *export* and drop those that are folded; return what was done.
+    def dropped(self, before_millis: int, archive: Path | None) -> Work[None]:
+        """Drop the postings of days that were over at a time, each after it was archived, and the bodies of before."""
+        of_slices = yield self._read(partial(retention.old_days, self._prefix, before_millis // DAY_MILLIS))
+        is_partitioned = self._dialect.kind == "postgres"
+        partitioned = (yield self._read(partial(days.partitioned_days, self._prefix))) if is_partitioned else ()
+        old_partitions = {day for day in partitioned if day < before_millis // DAY_MILLIS}
+        for day in sorted(old_partitions.union(of_slices)):
+            if not self._progress.goes_on():
+                break
+            reason = yield from self._day_dropped(day, archive, is_partition=day in old_partitions)
+            if reason:
+                self._progress.kept.append(KeptDay(day_text(day), reason))
+        batches = {"calls": retention.drop_calls_bodies, "anomalies": retention.drop_anomalies_bodies}
+        for name, batch in batches.items():
+            position: int | None = 0
+            while position is not None and self._progress.goes_on():
+                count, position = yield self._write(partial(batch, self._prefix, before_millis, position))
+                self._progress.bodies[name] += count
+                if count:
+                    yield self._aside.sleep(retention.PAUSE_SECONDS)
 
-        What *export* returns False for stays.
-        """
-        done: list[str] = []
-        for day in (yield self._read(partial(days.foldable_days, self._prefix))):
-            if day >= day_text(before_day):
-                break
-            if not self._progress.goes_on():
-                return done
-            slices = yield self._read(partial(slices_of_day, self._prefix, date.fromisoformat(day)))
-            for each in slices:
-                yield from self._progress.verification.slice(self._read, each)
+    def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Work[str]:
+        """Read a day, archive it and drop it; return why it stays, "" if it does not or another run has dropped it."""
+        reason: str = yield self._read(partial(retention.why_kept, self._prefix, day))
+        if reason:
+            return reason
+        slices = yield self._read(partial(slices_of_day, self._prefix, day))
+        with ExitStack() as stack:
+            file = None
+            if archive is not None and slices:
+                made = yield self._aside.run(partial(DayFile, archive, self._prefix, day_text(day), slices))
+                file = stack.enter_context(closing(made))
+            digests = yield from self._day_read(slices, file)
+            if digests is None:
+                return ""
+            verification = self._progress.verification
+            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
             yield from self._note(set())
-            folded = yield from self._changed(partial(days.fold_day, self._prefix, day))
-            if folded is None:
-                return [*done, f"{day} stays: busy"]
-            self._progress.folded += folded.postings
-            if folded.reason in ("missing", "detached"):  # Another run has folded it meanwhile.
-                continue
-            done.append(
-                f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, postings: {folded.postings}"
-            )
-        for day in (yield self._read(partial(days.detached_days, self._prefix))):
-            if not self._progress.goes_on():
-                break
-            if (yield export(day)):
-                answer = yield from self._changed(partial(days.drop_day, self._prefix, day))
-                if answer is None:
-                    return [*done, f"{day} stays: busy"]
-                done += [] if answer == "missing" else [f"{answer} {day}"]  # Another run may have dropped it meanwhile.
-        return done
+            if day in verification.days:
+                return "findings"
+            name, digest = ("", "") if file is None else (str(file.path), (yield self._aside.run(file.keep)))
+        reason = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
+        if not reason:
+            postings, cents = (sum(getattr(each, of) for each in slices) for of in ("postings", "whole_cents"))
+            self._progress.dropped.append(DroppedDay(day_text(day), postings, cents, name, digest))
+        return "" if reason == "missing" else reason
+
+    def _day_read(self, slices: Sequence[Slice], file: DayFile | None) -> Work[list[bytes] | None]:
+        """Read the slices of a day, and write their postings to *file*; return the digests of their calls."""
+        digests = []
+        for each in slices:
+            rows = yield from self._progress.verification.slice(self._read, each)
+            if len(rows) != each.postings and each.day not in self._progress.verification.days:
+                return None  # Another run has dropped them meanwhile.
+            if file is not None:
+                yield self._aside.run(partial(file.add, rows))
+            digests.append(calls_digest(rows))
+        return digests
+
+    def _day_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]], *, is_partition: bool) -> Work[str]:
+        """Drop what was read of a day; return why it stays."""
+        if is_partition:
+            folded = yield from self._changed(partial(self._partition_folded, day, slices))
+            return "busy" if folded is None else str(folded.reason)
+        for each, _ in slices:
+            try:
+                yield self._write(partial(retention.fold_slice, self._dialect, each))
+            except ChangedError:
+                return "damaged"
+            yield self._aside.sleep(retention.PAUSE_SECONDS)
+        return ""
+
+    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Script[days.Folded]:
+        folded = yield from days.fold_day(self._prefix, day)
+        if not folded.reason:
+            yield from retention.note_folded(self._dialect, slices)
+        return folded
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
         """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""

@@ -8,19 +8,21 @@ order, so a window ends below every id whose transaction is still open.
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import date
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
+from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, sql_texts
 
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
 WINDOW = 5_000
+#: The order of rows of ``posting``: by id.
+row_order = itemgetter(0)
 #: The first and the last id of postings, and the times that they are not before, and before.
 Bounds: TypeAlias = tuple[int, int, int, int]
 
@@ -49,6 +51,11 @@ class Slice(NamedTuple):
     def bounds(self) -> Bounds:
         """The ids and times of its postings."""
         return self.first_id, self.last_id, self.day * DAY_MILLIS, (self.day + 1) * DAY_MILLIS
+
+    @property
+    def whole_cents(self) -> int:
+        """What its postings brought to players."""
+        return self.billions * _BILLION + self.cents
 
 
 class AccountSum(NamedTuple):
@@ -97,7 +104,7 @@ def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window
     by_day = sorted(rows, key=_day_of)  # It is stable, so each day's are by id.
     slices = tuple(sealed(day, last, first, list(each)) for day, each in groupby(by_day, _day_of))
     late = {account for (account,) in (yield Execute(_sql(prefix)["late"], (first, last)))}
-    return Window(first, last, slices, tuple(_checkpoints(rows)), frozenset(late.union(_late(rows))))
+    return Window(first, last, slices, tuple(account_sums(rows)), frozenset(late.union(_late(rows))))
 
 
 def sealed(day: int, last_id: int, first_id: int, rows: Sequence[Sequence[Any]]) -> Slice:
@@ -116,7 +123,61 @@ def delta_of(row: Sequence[Any]) -> int:
     return int(row[4]) if row[2] is None else -int(row[4])
 
 
-def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[AccountSum]:
+class CallsSum:
+    """
+    Calls that have moved money: their number, what they brought to players, and a sum of digests that stands for them.
+
+    The order in which they are added does not matter.
+    """
+
+    __slots__ = ("cents", "count", "marks")
+
+    def __init__(self, count: int = 0, cents: int = 0, marks: int = 0) -> None:
+        self.count, self.cents, self.marks = count, cents, marks
+
+    def add(
+        self, operation: str, source: str, tx_id: str, account: str, at_millis: int, cents: int, times: int = 1
+    ) -> None:
+        """Add a call so many *times*; -1 takes it away."""
+        text = f"{operation}\0{source}\0{tx_id}\0{account}\0{at_millis}\0{cents}"
+        self.count += times
+        self.cents += cents * times
+        self.marks += int.from_bytes(blake2b(text.encode(), digest_size=32).digest()) * times
+
+    @property
+    def digest(self) -> bytes:
+        """The sum of digests, as it is stored."""
+        return (self.marks % (1 << 256)).to_bytes(32)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CallsSum):
+            return NotImplemented
+        return (self.count, self.cents, self.digest) == (other.count, other.cents, other.digest)
+
+    __hash__ = None  # type: ignore[assignment]  # It changes.
+
+
+def calls_digest(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Return the digest of the calls that have made *rows* of ``posting``."""
+    calls = CallsSum()
+    for row in rows:
+        calls.add(row[6], row[5], row[7], row[2] or row[3], row[1], delta_of(row))
+    return calls.digest
+
+
+def folded_days(prefix: str) -> Script[dict[int, CallsSum]]:
+    """Return the days, counted since 1970, of which postings are folded, and what was folded of each."""
+    days: dict[int, CallsSum] = {}
+    for day, count, billions, cents, digest in (yield Execute(_sql(prefix)["folded"], ())):
+        known = days.setdefault(day, CallsSum())
+        known.count += count
+        known.cents += billions * _BILLION + cents
+        known.marks += int.from_bytes(bytes(digest or b""))
+    return days
+
+
+def account_sums(rows: Iterable[Sequence[Any]]) -> list[AccountSum]:
+    """Return what *rows* of ``posting``, in the order of their ids, sum up to by account."""
     sums: dict[str, AccountSum] = {}
     for row in rows:
         account = row[2] or row[3]
@@ -145,8 +206,7 @@ def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[in
     if not (yield Execute(sql["advance"], (window.last_id, after))):
         return False
     now_millis = yield from dialect.now_millis()
-    marked = yield from _marked(sql, damaged)
-    rows = [(*each, marked.get(each.day, 0), now_millis, now_millis) for each in window.slices]
+    rows = [(*each, int(each.day in damaged), now_millis, now_millis) for each in window.slices]
     yield Execute(sql["insert_slice"], rows, many=True)
     yield from add_sums(dialect.kind, dialect.prefix, "checkpoints", window.checkpoints)
     return True
@@ -167,20 +227,10 @@ def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[i
     """Mark days whose postings, calls or bets are *damaged*, so that they are read again; and those *sound* by now."""
     sql = _sql(dialect.prefix)
     now_millis = yield from dialect.now_millis()
-    for day, mark in (yield from _marked(sql, damaged)).items():
-        yield Execute(sql["day_without_slices"], [(day, _EMPTY, mark, now_millis, now_millis, day)], many=True)
-        yield Execute(sql["set_marked"], [(mark, day)], many=True)
+    rows = [(day, _EMPTY, now_millis, now_millis, day) for day in sorted(damaged)]
+    yield Execute(sql["day_without_slices"], rows, many=True)
+    yield Execute(sql["set_damaged"], [(day,) for day in sorted(damaged)], many=True)
     yield Execute(sql["set_sound"], [(day,) for day in sorted(sound)], many=True)
-
-
-def _marked(sql: dict[str, str], damaged: Collection[int]) -> Script[dict[int, int]]:
-    """
-    Return how each damaged day is marked: 1 while none of its postings is folded, and 2 if some may be.
-
-    A marked day is not folded. So each call of a day that is marked 1 has its posting, however old the day becomes.
-    """
-    rows: Rows = yield Execute(sql["pruned_before"], ())
-    return {day: 2 if rows and day * DAY_MILLIS < rows[0][0] else 1 for day in sorted(damaged)}
 
 
 def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
@@ -201,14 +251,9 @@ def damaged_slices(prefix: str) -> Script[list[Slice]]:
     return _slices((yield Execute(_sql(prefix)["damaged"], ())))
 
 
-def whole_days(prefix: str) -> Script[set[int]]:
-    """Return the days in which something was found before anything of them was folded."""
-    return {row[0] for row in (yield Execute(_sql(prefix)["whole_days"], ()))}
-
-
-def slices_of_day(prefix: str, day: date) -> Script[list[Slice]]:
+def slices_of_day(prefix: str, day: int) -> Script[list[Slice]]:
     """Return the slices of a day whose postings are not folded."""
-    return _slices((yield Execute(_sql(prefix)["of_day"], ((day - date(1970, 1, 1)).days,))))
+    return _slices((yield Execute(_sql(prefix)["of_day"], (day,))))
 
 
 def unread_slices(prefix: str, most: int) -> Script[list[Slice]]:

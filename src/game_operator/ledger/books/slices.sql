@@ -12,12 +12,8 @@ SELECT day, last_id, first_id, count, billions, cents, digest FROM {prefix}slice
 -- name: damaged
 {slice} AND findings > 0 ORDER BY day, last_id
 
--- Days that were marked before anything of them was folded: see marked.
--- name: whole_days
-SELECT DISTINCT day FROM {prefix}slices WHERE folded_at_millis IS NULL AND findings = 1
-
--- name: pruned_before
-SELECT value FROM {prefix}meta WHERE name = 'pruned_before'
+-- name: folded
+SELECT day, count, billions, cents, calls_digest FROM {prefix}slices WHERE folded_at_millis IS NOT NULL
 
 -- name: of_day
 {slice} AND day = ? ORDER BY last_id
@@ -57,8 +53,9 @@ INSERT INTO {prefix}slices (
 
 -- Sums by account: checkpoints, and what is carried.
 -- name: added
-ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
-    at_millis = excluded.at_millis
+ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents,
+    last_id = CASE WHEN excluded.last_id > kept.last_id THEN excluded.last_id ELSE kept.last_id END,
+    at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END
 
 -- name: sqlite_sums
 INSERT INTO {prefix}{{table}} AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
@@ -74,10 +71,10 @@ FROM {json_rows}
 -- name: day_without_slices
 INSERT INTO {prefix}slices (
     day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
-) SELECT ?, 0, 0, 0, 0, 0, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM {prefix}slices WHERE day = ?)
+) SELECT ?, 0, 0, 0, 0, 0, ?, 1, ?, ? WHERE NOT EXISTS (SELECT 1 FROM {prefix}slices WHERE day = ?)
 
--- name: set_marked
-UPDATE {prefix}slices SET findings = ? WHERE day = ? AND findings = 0
+-- name: set_damaged
+UPDATE {prefix}slices SET findings = 1 WHERE day = ? AND findings = 0
 
 -- name: set_sound
 UPDATE {prefix}slices SET findings = 0 WHERE day = ? AND findings <> 0

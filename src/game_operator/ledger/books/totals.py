@@ -8,12 +8,13 @@ its *position*; all others are summed up from the tables. So the sum of totals i
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, shown
-from game_operator.ledger.engine.script import ConflictError, Dialect, Execute, Rows, Script
+from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts
 from game_operator.ledger.rules.book import Needs
+from game_operator.money import amount_from_cents
 
 DAY_MILLIS: Final = 86_400_000
 #: What totals can be grouped by. Currencies are always apart.
@@ -23,15 +24,19 @@ UNKNOWN: Final = "unknown"
 #: The kinds of money in a row, in order.
 KINDS: Final = (
     *("wagers", "wins", "refunds", "free_bets", "jackpots", "claims", "rain", "rain_refunds"),
-    *("openings", "adjustments", "corrections", "carried", "unknown"),
+    *("openings", "adjustments", "corrections", "unknown"),
 )
 
 _BILLION: Final = 1_000_000_000
 _FAR: Final = 2**62
+#: So many days are looked at even if all that was stored of one is gone.
+_LATELY_DAYS: Final = 30
 _MOST_BEHIND: Final = timedelta(days=30)
 #: What left players' accounts is shown above zero.
 _TAKEN: Final = frozenset({"wagers", "rain"})
-_STORED_COLUMNS: Final = "day, source, instance, game, currency, kind, late"
+_GROUP_NAMES: Final = ("source", "instance", "game", "currency", "kind")
+_GROUP: Final = ", ".join(_GROUP_NAMES)
+_STORED_COLUMNS: Final = f"day, {_GROUP}, late"
 #: PostgreSQL's code for a lock that was not given in time.
 #: A lock was not to be had in time.
 LOCKED: Final = "55P03"
@@ -54,7 +59,6 @@ class TotalsRow(NamedTuple):
         rain, rain_refunds: Wagers of bets that no deposit settles, and what was refunded of them.
         openings, adjustments: Money from outside games; adjustments are below zero for what was paid out.
         corrections: How many payments for findings of a reconciliation; their sum is below zero for what was taken.
-        carried: What was folded before closes were kept: of which day and kind is not known.
         unknown: The number of postings whose call is missing; ``verify`` finds each.
     """
 
@@ -85,8 +89,6 @@ class TotalsRow(NamedTuple):
     adjustments_cents: int = 0
     corrections: int = 0
     corrections_cents: int = 0
-    carried: int = 0
-    carried_cents: int = 0
     unknown: int = 0
     unknown_cents: int = 0
 
@@ -115,8 +117,6 @@ class TotalsReport(NamedTuple):
         by: What they are grouped by.
         since_millis, until_millis, source: What was asked for.
         closed_before: The UTC day before which all days are closed; None if none ever was.
-        complete_since: The UTC day since which totals are complete; None for all time. Before it, postings were folded
-            by a program that kept no totals, and are in ``carried``.
     """
 
     rows: tuple[TotalsRow, ...]
@@ -125,7 +125,6 @@ class TotalsReport(NamedTuple):
     until_millis: int | None
     source: str | None
     closed_before: str | None
-    complete_since: str | None
 
     def by_currency(self) -> tuple[TotalsRow, ...]:
         """Return one row for each currency, late entries included."""
@@ -160,11 +159,10 @@ class Close(NamedTuple):
     position: int
     before_day: int
     first_id: int
-    since_day: int
     at_millis: int
 
 
-_NO_CLOSE: Final = Close(0, 0, 0, 0, 0, 0)
+_NO_CLOSE: Final = Close(0, 0, 0, 0, 0)
 
 
 class Draft(NamedTuple):
@@ -251,11 +249,73 @@ def totals_report(
         days = (bounds[0] // DAY_MILLIS, -(-bounds[1] // DAY_MILLIS))
         rows += yield Execute(_grouped(prefix, "stored", ", ".join(columns)), (*days, source, source))
     rows += yield from _live(prefix, ", ".join(columns), last, _FAR, bounds, source)
-    report = TotalsReport(_rows_of(rows, columns), by, since_millis, until_millis, source, None, None)
-    if not last.number:
-        return report
-    complete_since = day_text(last.since_day) if last.since_day else None
-    return report._replace(closed_before=day_text(last.before_day), complete_since=complete_since)
+    closed_before = day_text(last.before_day) if last.number else None
+    return TotalsReport(_rows_of(rows, columns), by, since_millis, until_millis, source, closed_before)
+
+
+def closed_days(prefix: str, since_day: int) -> Script[list[int]]:
+    """Return the days since one that have stored totals, and all closed ones of the last month."""
+    before_day = (yield from last_close(prefix)).before_day
+    stored = [int(row[0]) for row in (yield Execute(_sql(prefix)["stored_days"], (since_day,)))]
+    return [*{*stored, *range(max(since_day, before_day - _LATELY_DAYS), before_day)}]
+
+
+#: Numbers of postings and their sums in cents by group: source, instance, game, currency and kind.
+Groups: TypeAlias = dict[tuple[str, ...], tuple[int, int]]
+
+
+def groups_of(rows: Iterable[Sequence[Any]]) -> Groups:
+    """Return *rows* of sums as groups; what has none is left out."""
+    groups: Groups = {}
+    for *group, count, billions, cents in rows:
+        known = groups.get(tuple(group), (0, 0))
+        groups[tuple(group)] = known[0] + int(count), known[1] + int(billions) * _BILLION + int(cents)
+    return {group: sums for group, sums in groups.items() if any(sums)}
+
+
+def stored_groups(prefix: str, day: int) -> Script[Groups | None]:
+    """Return what totals say of a day, stored and not yet stored; None if nothing of it is stored, and it is open."""
+    last = yield from last_close(prefix)
+    rows = list((yield Execute(_grouped(prefix, "stored", _GROUP), (day, day + 1, None, None))))
+    is_closed = day < last.before_day
+    if not (rows or is_closed):
+        return None
+    # What is not stored of a closed day has a higher id than what is.
+    last = last._replace(first_id=last.position + 1 if is_closed else 0)
+    rows += yield from _live(prefix, _GROUP, last, _FAR, (day * DAY_MILLIS, (day + 1) * DAY_MILLIS), None)
+    return groups_of(rows)
+
+
+def differing_totals(prefix: str, day: int, moved: Callable[[], Script[list[Rows]]]) -> Script[list[str]]:
+    """Return how the groups of a day that is closed differ from what its calls have *moved*."""
+    stored = yield from stored_groups(prefix, day)
+    (calls,) = yield from moved()
+    if stored is None:
+        return []
+    rows = [each[1:-1] for each in calls]
+    if any(each[-1] for each in calls):  # Which of them a close took for a RAIN is not known.
+        rows, stored = (
+            _without_rain(rows),
+            groups_of(_without_rain((*group, n, 0, c) for group, (n, c) in stored.items())),
+        )
+    found, none = groups_of(rows), (0, 0)
+    return [
+        f"{', '.join(f'{name} {shown(value)}' for name, value in zip(_GROUP_NAMES, group, strict=True))}: "
+        f"{stored.get(group, none)[0]} postings of {amount_from_cents(stored.get(group, none)[1])} are stored, and its "
+        f"calls have made {found.get(group, none)[0]} of {amount_from_cents(found.get(group, none)[1])}."
+        for group in sorted({*stored, *found})
+        if stored.get(group, none) != found.get(group, none)
+    ]
+
+
+def _without_rain(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    same = {"rain": "wagers", "rain_refunds": "refunds"}
+    return [(*row[:4], same.get(row[4], row[4]), *row[5:]) for row in rows]
+
+
+def call_columns(prefix: str) -> str:
+    """Return the columns of a call c and its bet b by which totals are grouped."""
+    return _sql(prefix)["call_columns"]
 
 
 def last_close(prefix: str) -> Script[Close]:
@@ -296,7 +356,7 @@ def close_begun(prefix: str, before_day: int | None, now_millis: int | None, dia
     if getattr(dialect, "kind", "") == "postgres":
         yield from _lock(prefix)
     highest = yield Execute(_sql(prefix)["highest"], ())
-    return Close(0, highest[0][0] or 0, before_day, 0, 0, now_millis)
+    return Close(0, highest[0][0] or 0, before_day, 0, now_millis)
 
 
 def _lock(prefix: str) -> Script[None]:
@@ -319,19 +379,13 @@ class _StillOpenError(LedgerUnavailableError):
 def close_drafted(prefix: str, wanted: Close) -> Script[Draft]:
     """Sum up what a close is to store, from one snapshot that is younger than *wanted*."""
     last = yield from last_close(prefix)
-    since_day = last.since_day
-    if not last.number:
-        pruned_before = (yield Execute(_sql(prefix)["pruned_before"], ()))[0][0]
-        since_day = -(-(pruned_before or 0) // DAY_MILLIS)
-    # On SQLite a prune may have freed the highest ids meanwhile, and they are given again.
-    highest = (yield Execute(_sql(prefix)["highest"], ()))[0][0] or 0
-    position = max(last.position, min(wanted.position, highest))
+    position = max(last.position, wanted.position)
     before_day = max(last.before_day, wanted.before_day)
     before_millis = before_day * DAY_MILLIS
     rows = yield from _live(prefix, _STORED_COLUMNS, last, position, (-_FAR, before_millis), None)
     first_open = yield Execute(_sql(prefix)["first_open"], (last.first_id, position, before_millis))
     first_id = position + 1 if first_open[0][0] is None else int(first_open[0][0])
-    return Draft(last, Close(last.number + 1, position, before_day, first_id, since_day, wanted.at_millis), rows)
+    return Draft(last, Close(last.number + 1, position, before_day, first_id, wanted.at_millis), rows)
 
 
 def close_stored(prefix: str, draft: Draft) -> Script[bool]:
@@ -352,8 +406,8 @@ def closed_in_postgres(prefix: str, wanted: Close) -> Script[TotalsClose]:
     yield Execute(_sql(prefix)["alone"], ())
     yield Execute(_sql(prefix)["one_at_a_time"], ())
     draft = yield from close_drafted(prefix, wanted)
-    if not draft.is_empty and not (yield from close_stored(prefix, draft)):
-        raise ConflictError  # A prune has moved the position meanwhile.
+    if not draft.is_empty:
+        yield from close_stored(prefix, draft)
     return draft.report
 
 
@@ -369,10 +423,7 @@ def _live(
     before_millis = last.before_day * DAY_MILLIS
     stored = (last.position, before_millis)
     parameters = (*stored, last.first_id, last_id, *stored, *bounds, source, source)
-    rows = list((yield Execute(_grouped(prefix, "live", columns), parameters)))
-    if not last.number:
-        rows += yield Execute(_grouped(prefix, "carried", columns), (last_id, *bounds, source))
-    return rows
+    return list((yield Execute(_grouped(prefix, "live", columns), parameters)))
 
 
 def _rows_of(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> tuple[TotalsRow, ...]:

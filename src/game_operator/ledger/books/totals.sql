@@ -8,39 +8,37 @@ SELECT at_millis FROM {prefix}postings WHERE NOT EXISTS (
 ) ORDER BY id DESC LIMIT 1
 
 -- name: last_close
-SELECT number, position, before_day, first_id, since_day, at_millis FROM {prefix}closes ORDER BY number DESC LIMIT 1
+SELECT number, position, before_day, first_id, at_millis FROM {prefix}closes ORDER BY number DESC LIMIT 1
 
 -- name: highest
 SELECT MAX(id) FROM {prefix}postings
-
--- name: pruned_before
-SELECT MAX(value) FROM {prefix}meta WHERE name = 'pruned_before'
 
 -- Each kind is a column of a row of totals. It rests on what never changes once the posting is there, as far as can be.
 -- name: kind
 CASE
     WHEN c.tx_id IS NULL THEN 'unknown'
-    WHEN p.operation = 'open' THEN 'openings'
-    WHEN p.operation = 'adjust' THEN 'adjustments'
-    WHEN p.operation = 'pay' THEN 'corrections'
-    WHEN p.operation = 'withdraw' THEN CASE WHEN {is_spent} THEN 'rain' ELSE 'wagers' END
-    WHEN p.operation = 'rollback' THEN CASE WHEN {is_spent} THEN 'rain_refunds' ELSE 'refunds' END
-    WHEN p.operation = 'reconcile' THEN CASE WHEN b.state = 'ROLLED_BACK' THEN 'refunds' ELSE 'wins' END
-    WHEN p.operation <> 'deposit' THEN 'unknown'
+    WHEN c.operation = 'open' THEN 'openings'
+    WHEN c.operation = 'adjust' THEN 'adjustments'
+    WHEN c.operation = 'pay' THEN 'corrections'
+    WHEN c.operation = 'withdraw' THEN CASE WHEN {is_spent} THEN 'rain' ELSE 'wagers' END
+    WHEN c.operation = 'rollback' THEN CASE WHEN {is_spent} THEN 'rain_refunds' ELSE 'refunds' END
+    WHEN c.operation = 'reconcile' THEN CASE WHEN b.state = 'ROLLED_BACK' THEN 'refunds' ELSE 'wins' END
+    WHEN c.operation <> 'deposit' THEN 'unknown'
     WHEN {is_claim} THEN CASE c.action WHEN 'FREE_BET_CLAIM' THEN 'free_bets' WHEN 'JACKPOT' THEN 'jackpots' ELSE 'claims' END
     ELSE 'wins'
 END
 
 -- A bet has the instance, the game and the currency of its withdraw. A claim only names a bet, which may come later, so
 -- it has its own: what is stored of a day must not depend on when it was closed.
--- name: posted
-SELECT p.at_millis / 86400000 AS day, p.source AS source,
-    COALESCE(CASE WHEN NOT {is_claim} THEN b.instance_id END, c.instance_id, '') AS instance,
+-- name: call_columns
+COALESCE(CASE WHEN NOT {is_claim} THEN b.instance_id END, c.instance_id, '') AS instance,
     COALESCE(CASE WHEN NOT {is_claim} THEN b.game END, c.game, '') AS game,
     COALESCE(CASE WHEN {is_claim} OR b.bet_id IS NULL THEN c.currency ELSE b.currency END, 'unknown') AS currency,
-    {kind} AS kind,
-    CASE WHEN p.id > ? AND p.at_millis < ? THEN 1 ELSE 0 END AS late,
-    {delta} AS cents
+    {kind} AS kind
+
+-- name: posted
+SELECT p.at_millis / 86400000 AS day, p.source AS source, {call_columns},
+    CASE WHEN p.id > ? AND p.at_millis < ? THEN 1 ELSE 0 END AS late, {delta} AS cents
 FROM {prefix}postings AS p
 LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
 LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
@@ -52,14 +50,8 @@ WHERE p.id >= ? AND p.id <= ? AND NOT (p.id <= ? AND p.at_millis < ?)
 SELECT {{columns}}, COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
 FROM ({posted}) AS posted GROUP BY {{columns}}
 
--- What was folded before the first close.
--- name: carried
-SELECT {{columns}}, COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
-FROM (
-    SELECT at_millis / 86400000 AS day, '' AS source, '' AS instance, '' AS game, 'unknown' AS currency,
-        'carried' AS kind, 0 AS late, cents
-    FROM {prefix}carried WHERE last_id <= ? AND at_millis >= ? AND at_millis < ? AND COALESCE(CAST(? AS text), '') = ''
-) AS folded GROUP BY {{columns}}
+-- name: stored_days
+SELECT DISTINCT day FROM {prefix}totals WHERE day >= ?
 
 -- name: stored
 SELECT {{columns}}, SUM(count), SUM(billions), SUM(cents) FROM (
@@ -71,7 +63,7 @@ SELECT {{columns}}, SUM(count), SUM(billions), SUM(cents) FROM (
 SELECT MIN(id) FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ?
 
 -- name: insert_close
-INSERT INTO {prefix}closes (number, position, before_day, first_id, since_day, at_millis) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO {prefix}closes (number, position, before_day, first_id, at_millis) VALUES (?, ?, ?, ?, ?)
 
 -- name: insert_total
 INSERT INTO {prefix}totals (

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
-from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read, whole_days
-from game_operator.ledger.books.totals import DAY_MILLIS
+from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read
+from game_operator.ledger.books.totals import DAY_MILLIS, call_columns, closed_days, day_text, differing_totals
 from game_operator.ledger.engine.script import Execute, Rows, Script, Work
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
 from game_operator.money import amount_from_cents
@@ -65,7 +65,7 @@ class BooksReport(NamedTuple):
         bets: How many were read, by state.
         balances_cents: What all players of our own accounts hold.
         house_cents: What all postings together left with the house: minus what they brought to players.
-        pruned_before_millis: Postings before this were folded, or None if none ever were.
+        dropped_before_millis: Postings before this were folded, or None if none ever were.
         checkpoint_millis: What came before this was sound when it was sealed, and was not read; None if everything was.
     """
 
@@ -77,7 +77,7 @@ class BooksReport(NamedTuple):
     bets: dict[str, int]
     balances_cents: int
     house_cents: int
-    pruned_before_millis: int | None
+    dropped_before_millis: int | None
     checkpoint_millis: int | None = None
 
     @property
@@ -93,14 +93,14 @@ class Marks(NamedTuple):
     Attributes:
         position: The highest id that is sealed; 0 if none is.
         checkpoint_millis: When that was; None if never.
-        pruned_before_millis: As in a BooksReport.
+        dropped_before_millis: As in a BooksReport.
         folds: How often postings were folded.
         balances_elsewhere: Whether a ledger was opened here whose balances are in the operator's own table.
     """
 
     position: int
     checkpoint_millis: int | None
-    pruned_before_millis: int | None
+    dropped_before_millis: int | None
     folds: int
     balances_elsewhere: bool
 
@@ -154,19 +154,20 @@ class Verification:
         yield from self.times(read, since, FAR)
         yield from self.touched(read, since)
         yield from self.all_accounts(read, sealed=marks.position)
+        yield from self.sources(read)
+        yield from self.closed_lately(read, since)
 
     def damaged_days(self, read: Reader, damaged: Iterable[Slice], until: int) -> Work[None]:
         """Read the calls and bets again, before a time, of the days in which something was found."""
-        whole = yield read(partial(whole_days, self._prefix))
         for day in sorted({each.day for each in damaged}):
-            end = min((day + 1) * DAY_MILLIS, until)
-            yield from self.times(read, day * DAY_MILLIS, end, none_folded=day in whole)
+            yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, until))
 
-    def slice(self, read: Reader, sealed: Slice) -> Work[None]:
-        """Read a sealed slice: its postings must be those that were sealed."""
-        detail, _ = yield read(partial(slice_read, self._prefix, sealed))
+    def slice(self, read: Reader, sealed: Slice) -> Work[list[Any]]:
+        """Read a sealed slice and return its postings, which must be those that were sealed."""
+        detail, rows = yield read(partial(slice_read, self._prefix, sealed))
         self.sealed_otherwise(sealed, detail)
         yield from self.postings_within(read, sealed.bounds, sealed.postings)
+        return rows  # type: ignore[no-any-return]  # A list of rows.
 
     def sealed_otherwise(self, sealed: Slice, detail: str) -> None:
         """Add that a slice differs from what was sealed, if *detail* says how."""
@@ -208,21 +209,17 @@ class Verification:
             detail = f"Postings of {shown(account)}, of which there is no account."
             self.add("accounts", Finding(kind, detail, account), at_millis)
 
-    def times(self, read: Reader, start: int, end: int, *, none_folded: bool = False) -> Work[None]:
+    def times(self, read: Reader, start: int, end: int) -> Work[None]:
         """Read the calls and the bets from *start* up to but not at *end*, in Unix milliseconds."""
         while start < end:
-            start = yield from self.time(read, start, end, none_folded=none_folded)
+            start = yield from self.time(read, start, end)
 
     def since(self, marks: Marks) -> int:
         """Return since when calls and bets are news."""
         return -FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
 
-    def time(self, read: Reader, start: int, end: int | None, *, none_folded: bool = False) -> Work[int]:
-        """
-        Read the next calls and bets, before *end* if it is given; return where the ones after them begin.
-
-        With *none_folded* each of them must have its posting, also those whose postings would be folded by now.
-        """
+    def time(self, read: Reader, start: int, end: int | None) -> Work[int]:
+        """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
         end = FAR if end is None else end
         until = yield from self.page_end(read, start, end)
         time, limited = (start, until), (start, until, self.most)
@@ -234,8 +231,7 @@ class Verification:
             ("bets", (*time, *limited)),
             ("payments", limited),
         )
-        posted = "is_any" if none_folded else "is_not_folded"
-        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any", posted=posted))
+        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any"))
         (((calls,),), bets, unposted, *faults) = answers
         self.count(calls, bets)
         for row in unposted:
@@ -292,7 +288,7 @@ class Verification:
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
             self._account(row)
-        if any(row[-1] for row in sums):
+        if any(row[7] for row in sums):
             yield from self._order(read, bounds, texts)
         return sums[-1][0] if len(sums) == most else None
 
@@ -313,7 +309,7 @@ class Verification:
         return tuple(sorted({each.account for each in self._found.get("times", ()) if each.account is not None}))
 
     def _account(self, row: Sequence[Any]) -> None:
-        account, owned, cents, moved_at, high, low, posted_at, _ = row
+        account, owned, cents, moved_at, high, low, posted_at, _, *sealed, checkpoint = row
         posted = whole(high, low)
         self.accounts += owned
         self.compared += 1
@@ -323,6 +319,10 @@ class Verification:
         if owned and difference:
             detail = f"The balance of {shown(account)} is {amount(abs(difference))} {side(difference)} its postings."
             self.add("accounts", Finding("balance_differs", detail, account))
+        if checkpoint is not None and checkpoint != whole(*sealed):
+            held = amount(whole(*sealed))
+            detail = f"The checkpoint of {shown(account)} is {amount(checkpoint)}, and its sealed postings are {held}."
+            self.add("accounts", Finding("checkpoint_differs", detail, account))
         if posted_at is not None and posted_at > moved_at:
             detail = f"The account {shown(account)} was moved at {posted_at}, and says {moved_at}."
             self.add("accounts", Finding("account_too_early", detail, account))
@@ -354,6 +354,24 @@ class Verification:
 
         return script
 
+    def sources(self, read: Reader, seen: Iterable[str] = ()) -> Work[None]:
+        """Look for sources of bets, and of calls that were *seen*, that are not registered."""
+        registered, of_bets = yield read(self.asked(("sources", ()), ("bet_sources", ())))
+        for name in sorted({*seen, *(row[0] for row in of_bets)} - {row[0] for row in registered}):
+            detail = f"There are calls or bets of the source {shown(name)}, which is not registered."
+            self.add("sources", Finding("unknown_source", detail, source=name))
+
+    def totals(self, read: Reader, days: Iterable[int]) -> Work[None]:
+        """Compare what closes have stored of *days* with what their calls have moved, if calls and postings agree."""
+        for day in sorted(set(days) - self.days):
+            moved = self.asked(("moved", (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)), which="is_any")
+            for detail in (yield read(partial(differing_totals, self._prefix, day, moved))):
+                self.add("totals", Finding("totals_differ", f"The totals of {day_text(day)} differ, {detail}"))
+
+    def closed_lately(self, read: Reader, since_millis: int) -> Work[None]:
+        """Compare the totals of the days that were closed after a time."""
+        yield from self.totals(read, (yield read(partial(closed_days, self._prefix, since_millis // DAY_MILLIS))))
+
     def forget(self, question: str) -> None:
         """Forget what a question found."""
         self._found.pop(question, None)
@@ -361,14 +379,6 @@ class Verification:
     def doubtful_accounts(self) -> set[str]:
         """Return the accounts of calls and postings that are wrong."""
         return self._others | {each.account for each in self.findings if each.operation and each.account is not None}
-
-    def also(self, other: "Verification") -> None:
-        """Add what an *other* reading found; what it read was read here before."""
-        for question, findings in other._found.items():
-            for finding in findings:
-                self.add(question, finding)
-        self.days |= other.days
-        self._others |= other._others
 
     def report(self, marks: Marks, *, everything: bool) -> BooksReport:
         """Return what was found."""
@@ -385,7 +395,7 @@ class Verification:
             {state.value: self.bets[state.value] for state in BetState if self.bets[state.value]},
             balances_cents=self.balances_cents,
             house_cents=self.house_cents,
-            pruned_before_millis=marks.pruned_before_millis,
+            dropped_before_millis=marks.dropped_before_millis,
             checkpoint_millis=None if everything else marks.checkpoint_millis,
         )
 
@@ -400,14 +410,17 @@ def _marks(rows: Rows) -> Marks:
     return Marks(
         values.get("checkpoint_position", 0),
         values.get("checkpoint_millis"),
-        values.get("pruned_before"),
+        values.get("dropped_before"),
         values.get("folds", 0),
         bool(values.get("balances_elsewhere")),
     )
 
 
 #: The order in which findings are reported, by the question that found them.
-_ORDER = ("accounts", "slices", "postings", "unposted", "bets", "calls", "payments", "times", "carried", "totals")
+_ORDER = (
+    *("accounts", "slices", "postings", "unposted", "bets", "calls", "payments", "times", "sources", "carried"),
+    "totals",
+)
 
 
 def _identity(finding: Finding) -> tuple[str | None, ...]:
@@ -451,6 +464,7 @@ def _sql(prefix: str) -> dict[str, str]:
         __package__,
         "verify.sql",
         prefix=prefix,
+        call_columns=call_columns(prefix),
         account_of_p=POSTING_ACCOUNT.format("p."),
         account_of_q=POSTING_ACCOUNT.format("q."),
         delta=POSTING_DELTA.format(""),

@@ -58,6 +58,7 @@ CASE
     WHEN b.state = 'DECLINED' THEN CASE WHEN w.code IS NULL THEN 'withdraw_was_applied' END
     WHEN w.code IS NOT NULL THEN 'withdraw_was_refused'
     WHEN b.settled_by IS NOT NULL AND COALESCE(r.reconciled, 0) = 0 THEN 'resolution_missing'
+    WHEN b.state = 'OPEN' AND b.action = 'RAIN' OR b.state = 'SPENT' AND b.action = 'BET' THEN 'wrong_state'
     WHEN b.state IN ('OPEN', 'SPENT') THEN CASE
         WHEN b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL OR b.settled_at_millis IS NOT NULL
             OR r.refunds + r.reconciled > 0 THEN 'settled_while_open' END
@@ -109,10 +110,21 @@ b.action = 'BET' AND b.settled_by IS NULL AND b.withdraw_tx_id IS NOT NULL AND (
 
 -- name: marks
 SELECT name, value FROM {prefix}meta
-WHERE name IN ('pruned_before', 'checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
+WHERE name IN ('checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
+UNION ALL SELECT 'dropped_before', (MAX(day) + 1) * 86400000 FROM {prefix}slices
+WHERE folded_at_millis IS NOT NULL HAVING MAX(day) IS NOT NULL
 
--- name: last_close
-SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
+-- name: sources
+SELECT name FROM {prefix}sources
+
+-- The sources of bets, one after the other by their index: the table of sources may have lost one.
+-- name: bet_sources
+WITH RECURSIVE found (name) AS (
+    SELECT MIN(source) FROM {prefix}bets WHERE opened_at_millis IS NOT NULL
+    UNION ALL SELECT (
+        SELECT MIN(source) FROM {prefix}bets WHERE source > found.name AND opened_at_millis IS NOT NULL
+    ) FROM found WHERE found.name IS NOT NULL
+) SELECT name FROM found WHERE name IS NOT NULL
 
 -- Where a slice of bets, and of the calls of the same time, ends. The index is by source and time.
 -- name: slice_end
@@ -120,7 +132,7 @@ SELECT MIN(opened_at_millis) FROM (
     SELECT (
         SELECT opened_at_millis FROM {prefix}bets AS b WHERE b.source = s.name AND b.opened_at_millis > ?
         ORDER BY b.opened_at_millis LIMIT 1 OFFSET ?
-    ) AS opened_at_millis FROM {prefix}sources AS s
+    ) AS opened_at_millis FROM ({bet_sources}) AS s
 ) AS ends
 
 -- Accounts, a page at a time, with the sum of what is posted to each: what is carried of it, and its postings.
@@ -168,7 +180,6 @@ JOIN news ON news.account = held.account AND news.id > COALESCE(s.last_id, 0)
 UNION ALL SELECT held.*, s.last_id, s.at_millis, s.cents
 FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
 
--- What is carried may have the id of a posting before it: see lower_carried.
 -- name: ordered
 SELECT posted.*, LAG(posted_at) OVER (PARTITION BY account ORDER BY id, posted_at) AS before,
     LAG(id) OVER (PARTITION BY account ORDER BY id, posted_at) AS before_id
@@ -180,14 +191,20 @@ CASE WHEN before >= posted_at THEN NOT EXISTS (
     WHERE kept.account = ordered.account AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
 ) END
 
+-- name: is_sealed
+id <= COALESCE((SELECT value FROM {prefix}meta WHERE name = 'checkpoint_position'), 0)
+
 -- Those to which nothing was posted since the checkpoint need no sorting.
 -- name: account_sums
 {held} SELECT account, owned, cents, at_millis, SUM(moved / 1000000000), SUM(moved - moved / 1000000000 * 1000000000),
-    MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END)
+    MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END),
+    SUM(CASE WHEN {is_sealed} THEN moved / 1000000000 END),
+    SUM(CASE WHEN {is_sealed} THEN moved - moved / 1000000000 * 1000000000 END),
+    COALESCE((SELECT s.cents FROM {prefix}checkpoints AS s WHERE s.account = ordered.account), 0)
 FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis
 UNION ALL SELECT listed.account, owned, listed.cents, listed.at_millis, COALESCE(s.cents, 0) / 1000000000,
     COALESCE(s.cents, 0) - COALESCE(s.cents, 0) / 1000000000 * 1000000000,
-    CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0
+    CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0, NULL, NULL, NULL
 FROM listed LEFT JOIN {prefix}checkpoints AS s ON s.account = listed.account
 WHERE listed.account NOT IN (SELECT account FROM held)
 ORDER BY 1
@@ -233,6 +250,9 @@ FROM (
     WHERE p.id >= ? AND p.id <= ? AND p.at_millis >= ? AND p.at_millis < ?
 ) AS fault WHERE kind IS NOT NULL LIMIT ?
 
+-- name: count
+SELECT COUNT(*) FROM {prefix}postings WHERE id > ? AND id <= ?
+
 -- name: strangers
 SELECT 'no_account', account, MAX(at_millis) FROM (
     SELECT {account_of_p} AS account, at_millis FROM {prefix}postings AS p
@@ -250,7 +270,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {prefix}accounts AS a WHERE a.account = moved.ac
 -- Bets of a time. With a join of sources, SQLite would read the whole index for each page, to make a Bloom filter.
 -- name: bets_of_time
 SELECT b.* FROM {prefix}bets AS b
-WHERE b.source IN (SELECT name FROM {prefix}sources) AND b.opened_at_millis >= ? AND b.opened_at_millis < ?
+WHERE b.source IN ({bet_sources}) AND b.opened_at_millis >= ? AND b.opened_at_millis < ?
 
 -- name: other_bets
 {bets_of_time} AND NOT ({is_simple})
@@ -262,14 +282,14 @@ SELECT COUNT(*) FROM {prefix}calls WHERE at_millis >= ? AND at_millis < ?
 -- name: bet_counts
 SELECT state, COUNT(*) FROM ({bets_of_time}) AS b GROUP BY state
 
--- Of calls whose postings may be folded, what is carried says whether they were there.
+-- Of calls whose postings are folded, what is carried says whether they were there.
 -- name: is_not_folded
-c.at_millis >= COALESCE((SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis)
+c.at_millis / 86400000 NOT IN (SELECT day FROM {prefix}slices WHERE folded_at_millis IS NOT NULL)
 
 -- name: unposted
 SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, expected, 0, at_millis FROM (
     SELECT c.account, c.source, c.operation, c.tx_id, c.at_millis, {expected} AS expected
-    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND {{posted}}
+    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND {is_not_folded}
 ) AS c WHERE expected <> 0 AND {is_not_posted} AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
 
 -- name: calls
@@ -331,25 +351,16 @@ WHERE f.paid_cents IS NOT NULL AND COALESCE(f.resolved_at_millis, 0) >= ? AND NO
     SELECT 1 FROM {prefix}calls AS c WHERE c.source = f.source AND c.operation = 'pay' AND c.tx_id = CAST(f.id AS text)
 ) LIMIT ?
 
--- What calls moved, by day and side: what closes have stored of a day, and what came later, must be the same. Whether a
--- bet was SPENT is not asked: it may have been rolled back since.
--- name: moved_by_day
-SELECT day, side, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
-    SELECT c.at_millis / 86400000 AS day, CASE c.operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END AS side,
-        {expected} AS expected
-    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ?
-) AS moved GROUP BY day, side
-
--- name: stored_by_day
-SELECT day, side, SUM(billions), SUM(cents) FROM (
-    SELECT day, CASE WHEN kind IN ('wagers', 'rain') THEN 'out of' ELSE 'into' END AS side, billions, cents
-    FROM {prefix}totals WHERE kind <> 'carried'
-    UNION ALL SELECT at_millis / 86400000, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END,
-        {delta} / 1000000000, {delta} - {delta} / 1000000000 * 1000000000
-    FROM {prefix}postings WHERE id > (SELECT position FROM ({last_close}) AS last)
-) AS stored
-WHERE day >= (SELECT since_day FROM ({last_close}) AS last) AND day < (SELECT before_day FROM ({last_close}) AS last)
-GROUP BY day, side ORDER BY day, side
+-- What calls of a time have moved, as closes store it. A bet of an action that is neither may have been taken for a RAIN
+-- until it was rolled back.
+-- name: moved
+SELECT day, source, instance, game, currency, kind, COUNT(*), SUM(cents / 1000000000),
+    SUM(cents - cents / 1000000000 * 1000000000), MAX(is_other)
+FROM (
+    SELECT c.at_millis / 86400000 AS day, c.source AS source, {call_columns}, {expected} AS cents,
+        CASE WHEN b.state = 'ROLLED_BACK' AND b.action NOT IN ('BET', 'RAIN') THEN 1 ELSE 0 END AS is_other
+    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ? AND {{which}}
+) AS moved WHERE cents <> 0 GROUP BY day, source, instance, game, currency, kind
 
 -- Calls of a time, whether each is a bet's own withdraw or deposit, and what it moves.
 -- name: calls_in_full
@@ -357,18 +368,12 @@ SELECT c.source, c.operation, c.tx_id, c.account, c.bet_id, c.player_id, c.amoun
     CASE WHEN {is_ordinary} THEN 1 ELSE 0 END, {expected}
 FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ?
 
--- What bets of a time say of their withdraws and deposits.
+-- What bets of a time say of their withdraws and deposits; and how totals are grouped.
 -- name: bets_in_full
 SELECT source, bet_id, account, player_id, withdraw_tx_id, wager_cents, opened_at_millis,
-    deposit_tx_id, won_cents, settled_at_millis
+    deposit_tx_id, won_cents, settled_at_millis, settled_by,
+    COALESCE(instance_id, ''), COALESCE(game, ''), COALESCE(currency, 'unknown')
 FROM ({bets_of_time}) AS b WHERE action = 'BET' AND state NOT IN ('TOMBSTONE', 'DECLINED')
-
--- What calls without a posting moved, by account: it is carried.
--- name: folded_by_account
-SELECT account, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
-    SELECT c.account, {expected} AS expected FROM {prefix}calls AS c
-    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND {is_not_posted}
-) AS folded WHERE expected <> 0 GROUP BY account
 
 -- name: carried
 SELECT account, cents FROM {prefix}carried WHERE account > ? ORDER BY account LIMIT ?

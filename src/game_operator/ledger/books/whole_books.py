@@ -1,23 +1,42 @@
 """
-Checks the whole books: each table is read once, in the order in which it is stored.
+Checks the whole books: each table is read once, in the order in which it is stored, and nothing stored is trusted.
 
 Looking up the bet of each call, the calls of each bet and the postings of both would take most of the time. Instead,
 what one table says of another is summed up by hour, as hashes, and so is what the other table has. Where two sums are
 equal, so is what they are of. An hour in which they differ is read again, row by row, as ``verify`` reads what is new;
 only that makes findings. So what comes between two pages costs time, and is no finding.
+
+Of a day that is folded, the calls must be those whose postings were folded: by their number, sum and digest together,
+and by their sum for each account.
 """
 
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from game_operator.errors import shown
 from game_operator.ledger.books.maintain import read_position
-from game_operator.ledger.books.slices import Bounds, Slice, delta_of, live_slices, next_rows, slice_read
-from game_operator.ledger.books.totals import DAY_MILLIS, day_text, newest_posting
+from game_operator.ledger.books.slices import (
+    Bounds,
+    CallsSum,
+    Slice,
+    delta_of,
+    folded_days,
+    live_slices,
+    next_rows,
+    slice_read,
+)
+from game_operator.ledger.books.totals import (
+    DAY_MILLIS,
+    Groups,
+    closed_days,
+    day_text,
+    newest_posting,
+    stored_groups,
+)
 from game_operator.ledger.books.verify import (
     FAR,
     HALF,
@@ -35,49 +54,55 @@ from game_operator.ledger.books.verify import (
 from game_operator.ledger.engine.script import Rows, Script, Work
 
 _HOUR_MILLIS = 3_600_000
+_HOURS = DAY_MILLIS // _HOUR_MILLIS
 #: How many slices, postings and carried sums a page has.
 _SLICES, _POSTINGS, _CARRIED = 1_000, 5_000, 5_000
+#: How many postings are counted from one snapshot.
+_COUNTED = 500_000
 
 
 def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Work[BooksReport]:
     """Check the tables with *prefix*: all of them, or what came after the checkpoint; keep *most* answers of a kind."""
-    verification = Verification(prefix, most=most)
     marks = yield read(partial(read_marks, prefix))
-    everything = full or marks.checkpoint_millis is None
-    if everything:
-        yield from WholeBooks(prefix, read, marks, verification).read()
-    else:
-        yield from verification.news(read, marks)
-        yield from verification.order_of(read, (yield read(partial(read_position, prefix))).out_of_order)
-    return verification.report(marks, everything=everything)
+    if full or marks.checkpoint_millis is None:
+        whole_books = WholeBooks(prefix, read, marks, most=most)
+        yield from whole_books.read()
+        return whole_books.report(marks, everything=True)
+    verification = Verification(prefix, most=most)
+    yield from verification.news(read, marks)
+    yield from verification.order_of(read, (yield read(partial(read_position, prefix))).out_of_order)
+    return verification.report(marks, everything=False)
 
 
 class HourlySums:
     """
-    What calls, bets and postings say of each other, as sums of hashes by hour.
+    What calls, bets and postings say of each other, as sums of hashes by hour, and for days that are folded by day.
 
     They are hashes of texts: those of tuples could cancel each other out where two values changed places.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folded: Iterable[int] = ()) -> None:
         self._of_bets: Counter[int] = Counter()
         self._by_calls: Counter[int] = Counter()
         self._by_postings: Counter[int] = Counter()
+        self.folded: dict[int, CallsSum] = {day: CallsSum() for day in folded}
 
     def add_calls(self, rows: Rows) -> None:
         """Add rows of ``calls_in_full``."""
-        of_bets, moved = self._of_bets, self._by_calls
+        of_bets, moved, folded = self._of_bets, self._by_calls, self.folded
         for source, operation, tx_id, account, bet_id, player_id, cents, at_millis, is_ordinary, expected in rows:
             hour = at_millis // _HOUR_MILLIS
             if is_ordinary:
                 of_bets[hour] += hash(f"{operation}\0{source}\0{tx_id}\0{account}\0{bet_id}\0{player_id}\0{cents}")
-            if expected:
+            if expected and hour // _HOURS in folded:
+                folded[hour // _HOURS].add(operation, source, tx_id, account, at_millis, expected)
+            elif expected:
                 moved[hour] += hash(f"{operation}\0{source}\0{tx_id}\0{account}\0{at_millis}\0{expected}")
 
     def add_bets(self, rows: Rows, until: int) -> None:
         """Add rows of ``bets_in_full``; those of deposits before *until*."""
         of_bets = self._of_bets
-        for source, bet_id, account, player_id, withdraw, wager, opened_at, deposit, won, settled_at in rows:
+        for source, bet_id, account, player_id, withdraw, wager, opened_at, deposit, won, settled_at, *_ in rows:
             of_bets[opened_at // _HOUR_MILLIS] -= hash(
                 f"withdraw\0{source}\0{withdraw}\0{account}\0{bet_id}\0{player_id}\0{wager}"
             )
@@ -87,94 +112,136 @@ class HourlySums:
                 )
 
     def add_postings(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows of ``posting``."""
-        posted = self._by_postings
+        """Add rows of ``posting``; what is still there of a folded day was not folded."""
+        posted, folded = self._by_postings, self.folded
         for _, at_millis, taken_from, given_to, cents, source, operation, tx_id in rows:
             account, moved = (taken_from, -cents) if given_to is None else (given_to, cents)
-            posted[at_millis // _HOUR_MILLIS] += hash(
-                f"{operation}\0{source}\0{tx_id}\0{account}\0{at_millis}\0{moved}"
-            )
+            hour = at_millis // _HOUR_MILLIS
+            if hour // _HOURS in folded:
+                folded[hour // _HOURS].add(operation, source, tx_id, account, at_millis, moved, times=-1)
+            else:
+                posted[hour] += hash(f"{operation}\0{source}\0{tx_id}\0{account}\0{at_millis}\0{moved}")
 
     def hours_of_bets(self) -> set[int]:
         """Return the hours in which calls and bets differ."""
         return {hour for hour, total in self._of_bets.items() if total}
 
-    def hours_of_postings(self, folded_before: int) -> set[int]:
-        """Return the hours in which calls and postings differ, unless all postings of the hour may be folded."""
+    def hours_of_postings(self) -> set[int]:
+        """Return the hours in which calls and postings differ."""
         hours = {*self._by_calls, *self._by_postings}
-        differing = {hour for hour in hours if self._by_calls[hour] != self._by_postings[hour]}
-        last_folded = folded_before // _HOUR_MILLIS
-        return {hour for hour in differing if hour >= last_folded or hour in self._by_postings}
+        return {hour for hour in hours if self._by_calls[hour] != self._by_postings[hour]}
 
 
-class PostingsPage(NamedTuple):
-    """
-    Postings that were read.
+class DailyTotals:
+    """What bets and calls have moved, by day and by how totals are grouped."""
 
-    Attributes:
-        bounds: Their ids and times.
-        first_hour, last_hour: The hours of the earliest and the latest one.
-        is_new: Whether some may be newer than the calls that were read.
-    """
+    def __init__(self) -> None:
+        self._days: dict[int, dict[tuple[str, ...], list[int]]] = defaultdict(dict)
 
-    bounds: Bounds
-    first_hour: int
-    last_hour: int
-    is_new: bool
+    def add_bets(self, rows: Rows) -> None:
+        """Add the withdraws and deposits of rows of ``bets_in_full``."""
+        for source, *_, wager, opened_at, deposit, won, settled_at, settled_by, instance, game, currency in rows:
+            if wager:
+                self._add(opened_at, (source, instance, game, currency, "wagers"), -wager)
+            if won and deposit is not None and settled_by is None:
+                self._add(settled_at, (source, instance, game, currency, "wins"), won)
+
+    def _add(self, at_millis: int, group: tuple[str, ...], cents: int) -> None:
+        sums = self._days[at_millis // DAY_MILLIS].setdefault(group, [0, 0])
+        sums[0] += 1
+        sums[1] += cents
+
+    def add_calls(self, rows: Rows) -> None:
+        """Add rows of ``moved``, of other calls."""
+        for day, *group, count, high, low, _ in rows:
+            sums = self._days[int(day)].setdefault(tuple(group), [0, 0])
+            sums[0] += int(count)
+            sums[1] += whole(high, low)
+
+    def taken(self, before_day: int) -> dict[int, Groups]:
+        """Return the sums of the days before one, which are forgotten."""
+        days = [day for day in self._days if day < before_day]
+        return {day: {group: (n, cents) for group, (n, cents) in self._days.pop(day).items()} for day in days}
 
 
-class WholeBooks:
-    """One reading of everything, with a snapshot for each page; what is found is added to a Verification."""
+class WholeBooks(Verification):
+    """One reading of everything, with a snapshot for each page."""
 
-    def __init__(self, prefix: str, read: Reader, marks: Marks, verification: Verification) -> None:
-        self._prefix, self._read, self._marks, self._found = prefix, read, marks, verification
-        self._folded_before = -FAR if marks.pruned_before_millis is None else marks.pruned_before_millis
+    def __init__(self, prefix: str, read: Reader, marks: Marks, *, most: int = 1_000) -> None:
+        super().__init__(prefix, most=most)
+        self._read, self._marks = read, marks
+        self._folded: dict[int, CallsSum] = {}
         self._sums = HourlySums()
-        self._pages: list[PostingsPage] = []
-        self._moved: Counter[tuple[int, str]] = Counter()
-        self._until = self._settled_before = -FAR
+        #: Of each page of postings the bounds, the hours, and whether some are newer than the calls that were read, or
+        #: of a day that is folded.
+        self._pages: list[tuple[Bounds, set[int], bool]] = []
+        self._sources: set[str] = set()
+        self._totals = DailyTotals()
+        #: Closed days whose totals are to be compared, and those in which they may differ.
+        self._closed: set[int] = set()
+        self._doubtful: set[int] = set()
+        self._until = -FAR
 
     def read(self) -> Work[None]:
         """Read everything."""
+        self._folded = yield self._read(partial(folded_days, self._prefix))
+        self._sums = HourlySums(self._folded)
+        self._closed = {*(yield self._read(partial(closed_days, self._prefix, -FAR)))}
         newest = yield self._read(partial(newest_posting, self._prefix))
         # Calls before this are summed up; those that follow are few, and looked up.
-        self._until = max(self._folded_before, -FAR if newest is None else newest + 1)
-        # Nothing comes between two pages that is as old as this.
-        self._settled_before = min(self._folded_before, -FAR if newest is None else newest - _HOUR_MILLIS)
+        ends = [-FAR if newest is None else newest + 1, *((day + 1) * DAY_MILLIS for day in self._folded)]
+        self._until = max(ends)
         with closing(_Sums()) as folded:
             yield from self._slices(folded)
+            yield from self._count_sealed()
             yield from self._not_sealed(folded)
             start = -FAR
             while start < self._until:
                 start = yield from self._time(start, folded)
-            yield from self._found.times(self._read, self._until, FAR)
-            yield from self._found.all_accounts(self._read, sealed=None)
+                # Bets and calls of the days before are all read.
+                yield from self._compare_totals(start // DAY_MILLIS)
+            yield from self._compare_totals(FAR)
+            yield from self.times(self._read, self._until, FAR)
+            yield from self.all_accounts(self._read, sealed=None)
             yield from self._again()
             yield from self._carried(folded)
-        yield from self._found.unpaid(self._read, -FAR)
-        yield from self._totals()
+        yield from self.unpaid(self._read, -FAR)
+        yield from self.sources(self._read, self._sources)
+        yield from self.totals(self._read, self._doubtful)
 
     def _slices(self, folded: "_Sums") -> Work[None]:
         after = (-FAR, 0)
         while True:
             slices = yield self._read(partial(live_slices, self._prefix, after, _SLICES))
             for each in slices:
+                if each.last_id > self._marks.position:
+                    continue  # It was sealed meanwhile, and is read with what is not.
                 detail, rows, strangers = yield self._read(partial(self._sealed, each))
-                self._found.sealed_otherwise(each, detail)
+                self.sealed_otherwise(each, detail)
                 self._postings(each.bounds, rows, strangers, folded)
             if len(slices) < _SLICES:
                 return
             after = slices[-1][:2]
 
+    def _count_sealed(self) -> Work[None]:
+        """Look whether all postings up to the checkpoint are in slices, unless some were folded meanwhile."""
+        count = 0
+        for start in range(0, self._marks.position, _COUNTED):
+            ((row,),) = yield self._read(self.asked(("count", (start, min(start + _COUNTED, self._marks.position)))))
+            count += row[0]
+        if count != self.postings and (yield self._read(partial(read_marks, self._prefix))).folds == self._marks.folds:
+            detail = f"Of {count} postings with ids up to {self._marks.position}, {self.postings} are in slices."
+            self.add("slices", Finding("slice_differs", detail))
+
     def _sealed(self, known: Slice) -> Script[tuple[str, list[Any], Rows]]:
         detail, rows = yield from slice_read(self._prefix, known)
-        (strangers,) = yield from self._asked(("strangers", (*known.bounds, self._found.most)))()
+        (strangers,) = yield from self.asked(("strangers", (*known.bounds, self.most)))()
         return detail, rows, strangers
 
     def _not_sealed(self, folded: "_Sums") -> Work[None]:
         """Read the postings that are not sealed; those that come meanwhile are for the next time."""
         position = self._marks.position
-        ((highest,),) = yield self._read(self._asked(("highest", ())))
+        ((highest,),) = yield self._read(self.asked(("highest", ())))
         until = highest[0] or 0
         while position < until:
             bounds, rows, strangers = yield self._read(partial(self._next, position, until))
@@ -186,131 +253,113 @@ class WholeBooks:
     def _next(self, position: int, until: int) -> Script[tuple[Bounds, list[Any], Rows]]:
         rows = yield from next_rows(self._prefix, position, until, _POSTINGS)
         bounds = (rows[0][0], rows[-1][0], -FAR, FAR) if rows else (0, 0, 0, 0)
-        (strangers,) = yield from self._asked(("strangers", (*bounds, self._found.most)))()
+        (strangers,) = yield from self.asked(("strangers", (*bounds, self.most)))()
         return bounds, rows, strangers
 
     def _postings(self, bounds: Bounds, rows: list[Any], strangers: Rows, folded: "_Sums") -> None:
-        self._found.postings += len(rows)
-        self._found.strangers(strangers)
+        self.postings += len(rows)
+        self.strangers(strangers)
         if not rows:
             return
-        times = [row[1] for row in rows]
-        is_new = max(times) >= self._until
-        self._pages.append(PostingsPage(bounds, min(times) // _HOUR_MILLIS, max(times) // _HOUR_MILLIS, is_new))
-        self._sums.add_postings(rows if not is_new else (row for row in rows if row[1] < self._until))
-        if min(times) < self._settled_before:
-            folded.add((row[2] or row[3], -delta_of(row)) for row in rows if row[1] < self._settled_before)
+        hours = {row[1] // _HOUR_MILLIS for row in rows}
+        is_old = not self._folded.keys().isdisjoint(hour // _HOURS for hour in hours)
+        self._pages.append((bounds, hours, is_old or any(row[1] >= self._until for row in rows)))
+        self._sums.add_postings(row for row in rows if row[1] < self._until)
+        if is_old:
+            old = (row for row in rows if row[1] // DAY_MILLIS in self._folded)
+            folded.add((row[2] or row[3], -delta_of(row)) for row in old)
 
     def _time(self, start: int, folded: "_Sums") -> Work[int]:
         """Read the next calls and bets; return where the ones after them begin."""
-        is_settled = start < self._settled_before
-        end = self._settled_before if is_settled else self._until
-        until = yield from self._found.page_end(self._read, start, end)
-        time, limited = (start, until), (start, until, self._found.most)
+        until = yield from self.page_end(self._read, start, self._until)
+        time, limited = (start, until), (start, until, self.most)
         # What no sum can say is looked up at once.
         questions = (
+            ("moved", time),
             ("calls_in_full", time),
             ("bets_in_full", time),
             ("bet_counts", time),
             ("calls", limited),
-            ("bets", (*time, self._until, *time, self._until, self._found.most)),
+            ("bets", (*time, self._until, *time, self._until, self.most)),
             ("payments", limited),
-            ("folded_by_account", (*time, -FAR if is_settled else self._folded_before)),
         )
-        answers = yield self._read(self._asked(*questions, chosen="other_bets", which="is_other_call"))
-        calls, bets, counts, *faults, not_posted = answers
-        self._found.count(len(calls), counts)
+        answers = yield self._read(self.asked(*questions, chosen="other_bets", which="is_other_call"))
+        moved, calls, bets, counts, *faults = answers
+        self._totals.add_calls(moved)
+        self._totals.add_bets(bets)
+        self.count(len(calls), counts)
         for question, rows in zip(("calls", "bets", "payments"), faults, strict=True):
-            self._found.faults(question, rows)
+            self.faults(question, rows)
         self._sums.add_calls(calls)
         self._sums.add_bets(bets, self._until)
-        self._add_moved(calls)
-        if is_settled:
-            folded.add((row[3], row[9]) for row in calls if row[9])
-        folded.add((account, whole(*halves)) for account, *halves in not_posted)
+        self._sources.update({row[0] for row in calls if row[1] not in ("open", "adjust")})
+        if self._folded and start < (max(self._folded) + 1) * DAY_MILLIS:
+            folded.add((row[3], row[9]) for row in calls if row[9] and row[7] // DAY_MILLIS in self._folded)
         return until
 
-    def _add_moved(self, calls: Rows) -> None:
-        for row in calls:
-            if row[9]:
-                self._moved[row[7] // DAY_MILLIS, "out of" if row[1] == "withdraw" else "into"] += row[9]
+    def _compare_totals(self, before_day: int) -> Work[None]:
+        """Compare what is stored of the closed days before one with what was read of them."""
+        read = self._totals.taken(before_day)
+        due = {day for day in self._closed if day < before_day}
+        self._closed -= due
+        for day in due.union(read):
+            stored = yield self._read(partial(stored_groups, self._prefix, day))
+            if stored is not None and stored != read.get(day, {}):
+                self._doubtful.add(day)
 
     def _again(self) -> Work[None]:
         """Read the hours again, row by row, in which something differs."""
-        again = Verification(self._prefix, most=self._found.most)
-        of_postings = self._sums.hours_of_postings(self._folded_before)
-        for page in self._pages:
-            if page.is_new or not of_postings.isdisjoint(range(page.first_hour, page.last_hour + 1)):
-                yield from again.postings_within(self._read, page.bounds, 0)
-        # Of calls that are old enough, nobody knows which postings were folded.
-        with_postings = {hour for hour in of_postings if hour >= self._folded_before // _HOUR_MILLIS}
-        for hour in sorted(with_postings | self._sums.hours_of_bets()):
+        read_before = self.postings, self.calls, Counter(self.bets)
+        of_postings = self._sums.hours_of_postings()
+        for bounds, hours, is_odd in self._pages:
+            if is_odd or not of_postings.isdisjoint(hours):
+                yield from self.postings_within(self._read, bounds, 0)
+        for hour in sorted(of_postings | self._sums.hours_of_bets()):
             start = hour * _HOUR_MILLIS
-            yield from again.times(self._read, start, min(start + _HOUR_MILLIS, self._until))
-        self._found.also(again)
+            yield from self.times(self._read, start, min(start + _HOUR_MILLIS, self._until))
+        self.postings, self.calls, self.bets = read_before
 
     def _carried(self, folded: "_Sums") -> Work[None]:
         """
-        Compare what is carried with the calls whose postings are gone.
+        Compare the calls whose postings are gone with what was folded: by day, and by account with what is carried.
 
-        As all other postings are as their calls would have them, what is carried of an account is the sum of its old
-        calls without that of its old postings. If some postings of it are wrong, what was folded cannot be known.
+        If some postings of an account are wrong, what was folded of it cannot be known.
         """
-        (strangers,) = yield self._read(self._asked(("carried_strangers", (self._found.most,))))
-        self._found.strangers(strangers)
-        wrong = self._found.doubtful_accounts()
+        (strangers,) = yield self._read(self.asked(("carried_strangers", (self.most,))))
+        self.strangers(strangers)
+        wrong = self.doubtful_accounts()
         after: str | None = ""
         while after is not None:
-            (rows,) = yield self._read(self._asked(("carried", (after, _CARRIED))))
+            (rows,) = yield self._read(self.asked(("carried", (after, _CARRIED))))
             for account, cents in rows:
                 self._compare_carried(account, folded.taken(account) - cents, wrong)
             after = rows[-1][0] if len(rows) == _CARRIED else None
         for account, cents in folded.left():
             self._compare_carried(account, cents, wrong)
+        for day in sorted(self._folded.keys() - self.days):
+            self._compare_folded(day, self._folded[day], self._sums.folded[day])
         if (yield self._read(partial(read_marks, self._prefix))).folds != self._marks.folds:
-            self._found.forget("carried")
+            self.forget("carried")
             detail = "Postings were folded meanwhile, so what is carried was not compared with calls. Verify again."
-            self._found.notes.append(Finding("folded_meanwhile", detail))
+            self.notes.append(Finding("folded_meanwhile", detail))
 
     def _compare_carried(self, account: str, difference: int, wrong: set[str]) -> None:
-        if self._marks.pruned_before_millis is None:
-            self._found.add("carried", carried_unasked(account))
+        if not self._folded:
+            self.add("carried", carried_unasked(account))
         elif difference and account not in wrong:
             detail = (
                 f"What was folded for {shown(account)} is {amount(abs(difference))} {side(-difference)} the sum of "
                 "the calls whose postings are gone."
             )
-            self._found.add("carried", Finding("carried_differs", detail, account))
+            self.add("carried", Finding("carried_differs", detail, account))
 
-    def _totals(self) -> Work[None]:
-        """Compare what closes have stored of days with what their calls moved, if postings and calls agree."""
-        if any(finding.operation is not None for finding in self._found.findings):
-            return
-        stored, closes = yield self._read(self._asked(("stored_by_day", ()), ("last_close", ())))
-        if not closes:
-            return
-        _, before_day, since_day = closes[0]
-        sums = {(int(day), where): whole(*halves) for day, where, *halves in stored}
-        for day, where in sorted({*sums, *self._moved}):
-            if since_day <= day < before_day and self._moved[day, where] != sums.get((day, where), 0):
-                difference = yield from self._day_difference(day, where)
-                if not difference:
-                    continue  # Late entries came meanwhile.
-                detail = (
-                    f"The totals of {day_text(day)}, which is closed, differ by {amount(abs(difference))} from what "
-                    f"calls moved {where} players' accounts."
-                )
-                self._found.add("totals", Finding("totals_differ", detail))
-
-    def _day_difference(self, day: int, where: str) -> Work[int]:
-        """Return by how much the calls of a day differ from its totals, from one snapshot."""
-        time = (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
-        answers = yield self._read(self._asked(("moved_by_day", time), ("stored_by_day", ())))
-        moved, stored = ({row[:2]: whole(*row[2:]) for row in map(tuple, rows)} for rows in answers)
-        return moved.get((day, where), 0) - stored.get((day, where), 0)
-
-    def _asked(self, *questions: tuple[str, Sequence[Any]], **texts: str) -> Callable[[], Script[list[Rows]]]:
-        return self._found.asked(*questions, **texts)
+    def _compare_folded(self, day: int, folded: CallsSum, calls: CallsSum) -> None:
+        if folded != calls:
+            detail = (
+                f"Of {day_text(day)}, {folded.count} postings that sum to {amount(folded.cents)} were folded. Calls "
+                f"without a posting are {calls.count} that sum to {amount(calls.cents)}, or are others."
+            )
+            self.add("carried", Finding("folded_differs", detail))
 
 
 class _Sums:
@@ -323,7 +372,7 @@ class _Sums:
 
     def add(self, amounts: Iterable[tuple[str, int]]) -> None:
         """Add amounts to their accounts."""
-        sums: Counter[str] = Counter()
+        sums: dict[str, int] = defaultdict(int)
         for account, cents in amounts:
             sums[account] += cents
         self._file.executemany(

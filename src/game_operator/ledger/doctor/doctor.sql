@@ -8,9 +8,6 @@ SELECT account, at_millis FROM (
     SELECT account, at_millis FROM {prefix}accounts UNION ALL SELECT account, at_millis FROM {prefix}clocks
 ) AS known WHERE at_millis > ? ORDER BY at_millis DESC, account LIMIT ?
 
--- name: unread_slices
-SELECT COUNT(*) FROM {prefix}slices WHERE read_at_millis < ? AND folded_at_millis IS NULL
-
 -- name: damaged_slices
 SELECT COUNT(*), MIN(day) FROM {prefix}slices WHERE findings > 0
 
@@ -38,6 +35,9 @@ SELECT '{prefix}postings_' || column1 AS guard FROM (VALUES ('stay'), ('remain')
 )
 
 -- What follows is for PostgreSQL.
+-- name: schema
+(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('{prefix}calls'))
+
 -- name: tables_in_postgres
 SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 
@@ -58,19 +58,13 @@ WHERE NOT EXISTS (
 
 -- name: settings
 SELECT name, setting FROM pg_settings WHERE name IN (
-    'archive_command', 'archive_library', 'archive_mode', 'autovacuum', 'autovacuum_freeze_max_age', 'data_checksums',
     'data_directory', 'default_transaction_isolation', 'default_transaction_read_only', 'fsync', 'full_page_writes',
-    'ignore_checksum_failure', 'max_slot_wal_keep_size', 'server_encoding', 'server_version', 'server_version_num',
-    'synchronous_commit', 'synchronous_standby_names', 'track_counts', 'zero_damaged_pages'
+    'server_encoding', 'synchronous_commit', 'synchronous_standby_names'
 ) UNION ALL SELECT 'user', quote_ident(current_user)
 
 -- name: place
 SELECT pg_is_in_recovery(), quote_ident(current_user),
     CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)
-
--- name: checksum_failures
-SELECT coalesce(sum(checksum_failures), 0), CAST(date_trunc('second', max(checksum_last_failure)) AS text)
-FROM pg_stat_database
 
 -- name: commit_settings
 SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || quote_ident(pg_get_userbyid(place.setrole)) END
@@ -95,16 +89,6 @@ SELECT CAST(system_identifier AS text), CASE WHEN NOT pg_is_in_recovery()
 SELECT pg_database_size(current_database()),
     inet_server_addr() IS NULL OR inet_server_addr() <<= inet '127.0.0.0/8' OR inet_server_addr() = inet '::1'
 
--- name: slots
-SELECT CAST(slot_name AS text), active, coalesce(wal_status, ''), CAST(CASE WHEN NOT pg_is_in_recovery()
-    THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) END AS bigint)
-FROM pg_replication_slots WHERE NOT temporary ORDER BY 1
-
--- name: archiver
-SELECT archived_count, coalesce(last_failed_wal, ''), coalesce(CAST(date_trunc('second', last_failed_time) AS text), ''),
-    last_failed_time IS NOT NULL AND last_failed_time > coalesce(last_archived_time, '-infinity')
-FROM pg_stat_archiver
-
 -- name: money
 money (name, id) AS (
     SELECT name, CAST(to_regclass('{prefix}' || name) AS oid) FROM unnest(ARRAY['accounts', 'bets', 'calls', 'postings']) AS name
@@ -118,7 +102,7 @@ FROM money JOIN pg_class AS class ON class.oid = money.id CROSS JOIN aclexplode(
 WHERE acl.grantee = 0 GROUP BY money.name ORDER BY 1
 
 -- Roles that may log in, with what they may do by any way: grants, roles that they are members of, and predefined ones.
--- A wallet inserts and updates; prune deletes postings, too.
+-- A wallet inserts and updates; maintain deletes postings, too.
 -- name: roles
 WITH {money}
 SELECT quote_ident(role.rolname),
@@ -141,42 +125,33 @@ SELECT quote_ident(current_user), (SELECT rolsuper FROM pg_roles WHERE rolname =
 FROM pg_class AS calls JOIN pg_namespace AS space ON space.oid = calls.relnamespace
 WHERE calls.oid = to_regclass('{prefix}calls')
 
--- name: functions
-SELECT string_agg(quote_ident(function.proname), ', ' ORDER BY function.proname), count(*), quote_ident(owner.rolname),
-    owner.rolcanlogin, owner.rolsuper, is_public, is_fixed
-FROM pg_proc AS function JOIN pg_roles AS owner ON owner.oid = function.proowner
-JOIN pg_class AS calls ON calls.oid = to_regclass('{prefix}calls') AND calls.relnamespace = function.pronamespace
-CROSS JOIN LATERAL (SELECT EXISTS (
-    SELECT FROM aclexplode(coalesce(function.proacl, acldefault('f', function.proowner))) AS acl WHERE acl.grantee = 0
-) AS is_public, EXISTS (
-    SELECT FROM unnest(function.proconfig) AS setting WHERE starts_with(setting, 'search_path=')
-) AS is_fixed) AS safety
-WHERE function.prosecdef AND starts_with(function.proname, '{prefix}')
-GROUP BY owner.rolname, owner.rolcanlogin, owner.rolsuper, is_public, is_fixed ORDER BY 1
+-- name: connections
+SELECT (SELECT CAST(sum(numbackends) AS bigint) FROM pg_stat_database),
+    CAST(current_setting('max_connections') AS bigint) - CAST(current_setting('superuser_reserved_connections') AS bigint)
 
--- name: oldest_id
-SELECT greatest(age(datfrozenxid), mxid_age(datminmxid)) FROM pg_database WHERE datname = current_database()
+-- name: invalid_indexes
+SELECT CAST(CAST(index.indexrelid AS regclass) AS text) FROM pg_index AS index JOIN pg_class AS class ON class.oid = index.indrelid
+WHERE starts_with(CAST(class.relname AS text), '{prefix}') AND class.relnamespace = {schema}
+    AND index.indisunique AND NOT (index.indisvalid AND index.indisready) ORDER BY 1
 
--- name: not_vacuumed
-SELECT CAST(relname AS text) FROM pg_class
-WHERE relkind = 'r' AND starts_with(relname, '{prefix}') AND pg_table_is_visible(oid)
-    AND array_to_string(reloptions, ' ') ~* 'autovacuum_enabled=(false|off|no|0)' ORDER BY 1
-
--- name: dead_rows
-SELECT CAST(relname AS text), n_dead_tup FROM pg_stat_user_tables
-WHERE starts_with(relname, '{prefix}') AND n_dead_tup > 10000 AND n_dead_tup > 0.4 * n_live_tup
-ORDER BY n_dead_tup DESC LIMIT 5
+-- Locks of our tables. A prepared transaction has no process.
+-- name: our_locks
+SELECT pid, virtualtransaction FROM pg_locks JOIN pg_class AS class ON class.oid = pg_locks.relation
+WHERE pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND starts_with(CAST(class.relname AS text), '{prefix}') AND class.relnamespace = {schema}
 
 -- name: prepared
 SELECT quote_literal(gid), CAST(extract(epoch FROM clock_timestamp() - prepared) / 60 AS bigint) FROM pg_prepared_xacts
-WHERE database = current_database() AND prepared < clock_timestamp() - make_interval(mins => ?) ORDER BY prepared
+WHERE database = current_database() AND prepared < clock_timestamp() - make_interval(mins => ?) AND EXISTS (
+    SELECT FROM pg_locks AS own JOIN ({our_locks}) AS ours ON ours.virtualtransaction = own.virtualtransaction
+    WHERE own.transactionid = pg_prepared_xacts.transaction AND own.pid IS NULL AND ours.pid IS NULL
+) ORDER BY prepared
 
--- name: open_transactions
-SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) / 60 AS bigint), quote_ident(usename), state, pid
+-- name: idle_transactions
+SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) / 60 AS bigint), quote_ident(usename), pid
 FROM pg_stat_activity
-WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-    AND xact_start < clock_timestamp() - make_interval(mins => ?)
-ORDER BY xact_start
+WHERE starts_with(state, 'idle in transaction') AND state_change < clock_timestamp() - make_interval(mins => ?)
+    AND pid IN (SELECT pid FROM ({our_locks}) AS ours) ORDER BY xact_start
 
 -- Of others' sessions a user without the right sees no more than that they are there.
 -- name: hidden_sessions

@@ -1,5 +1,6 @@
 """What a doctor examines, and how a check says what it found."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -9,6 +10,8 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import PREFIX, sql_texts
 
 DAY_MILLIS = 86_400_000
+#: Less free space than this, or than this share, is too little.
+_LEAST_BYTES, _LEAST_SHARE = 1_000_000_000, 0.05
 
 
 class Case(NamedTuple):
@@ -101,3 +104,10 @@ def bytes_text(count: int) -> str:
             break
         size /= 1000
     return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+
+
+def space_case(place: str, size: str) -> Case:
+    """Return the case of the disk that the file or folder *place* is on; *size* says how much the database takes."""
+    whole, _, free = shutil.disk_usage(place)
+    name = "full" if free < max(_LEAST_BYTES, whole * _LEAST_SHARE) else "room"
+    return case(name, free=bytes_text(free), whole=bytes_text(whole), place=place, size=size)

@@ -1,9 +1,9 @@
 """What both databases are asked: versions, sources and prefixes, times, and what waits for somebody."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from game_operator.errors import SchemaError, shown
-from game_operator.ledger.books.totals import newest_posting
+from game_operator.ledger.books.totals import day_text, newest_posting
 from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examined, case, in_the_future, ledgers_in
 from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
 from game_operator.ledger.engine.script import Execute, Rows, Script
@@ -108,8 +108,11 @@ def _guards(examined: Examined) -> Script[list[Case]]:
     return [case("missing", names=names) if missing else case("there")]
 
 
-def _verified(examined: Examined) -> list[Case]:
-    return [_by_age(examined, "verified_millis")]
+def _verified(examined: Examined) -> Script[list[Case]]:
+    """Look when the books were verified last, and whether something was found then."""
+    ((damaged, day),) = yield from examined.asked("damaged_slices")
+    found = [case("damaged", count=damaged, day=day_text(day))] if damaged else []
+    return [*found, _by_age(examined, "verified_millis")]
 
 
 def _maintained(examined: Examined) -> list[Case]:
@@ -127,23 +130,6 @@ def _by_age(examined: Examined, mark: str) -> Case:
     if days < _LATE_DAYS:
         return case("lately", hours=age // _HOUR_MILLIS)
     return case("late" if days < _LONG_DAYS else "long_ago", days=days)
-
-
-def _slices(examined: Examined) -> Script[list[Case]]:
-    if not examined.has("slices"):
-        return []
-    ((unread,),) = yield from examined.asked("unread_slices", examined.now_millis - _LONG_DAYS * DAY_MILLIS)
-    ((damaged, day),) = yield from examined.asked("damaged_slices")
-    found = []
-    if damaged:
-        found.append(case("damaged", count=damaged, day=_day(day)))
-    if unread:
-        found.append(case("unread", count=unread, most=_LONG_DAYS))
-    return found or [case("read", most=_LONG_DAYS)]
-
-
-def _day(number: int) -> str:
-    return datetime.fromtimestamp(number * DAY_MILLIS / 1_000, UTC).date().isoformat()
 
 
 def _anomalies(examined: Examined) -> Script[list[Case]]:
@@ -194,7 +180,6 @@ LEDGER_CHECKS: dict[str, Check] = {
     "guards": _guards,
     "verified": _verified,
     "maintained": _maintained,
-    "slices": _slices,
     "anomalies": _anomalies,
     "findings": _findings,
     "open bets": _open_bets,

@@ -5,27 +5,18 @@ import os
 import re
 import select
 import time
-from datetime import UTC, date, datetime
-from importlib import import_module
 from typing import Any
 
-from game_operator.ledger.doctor.disk_space import space_case
-from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case
+from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case, space_case
 from game_operator.ledger.doctor.ledger_checks import is_behind_rows
 from game_operator.ledger.engine.address import address_of
 from game_operator.ledger.engine.script import AskOperator, Rows, Script
 from game_operator.ledger.postgres.hazards import Identities
 
-#: Versions of the server that have what the ledger needs.
-_OLDEST = 13
-#: Version N gets corrections until the November of this year and N, for five years.
-_LAST_YEAR = 2012
-_END = (11, 15)
 _MOST_SKEW_SECONDS = 30.0
 _MOST_MINUTES = 5
-#: How much log is a concern.
-_MUCH_LOG = 1 << 30
-_STOP_AGE, _FREEZE_TIMES = 1_000_000_000, 2
+#: So many connections should be free.
+_LEAST_CONNECTIONS = 10
 _NEEDED = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
 #: How long a second connection behind a pooler waits for one to the server.
 _PROBE_SECONDS = 1.0
@@ -45,37 +36,12 @@ def server(examined: Examined) -> Script[list[Case]]:
     return found or [case("primary")]
 
 
-def _versions(examined: Examined) -> list[Case]:
-    server, number = examined.settings["server_version"], int(examined.settings["server_version_num"])
-    return [version_case(server, number // 10_000, datetime.fromtimestamp(examined.now_millis // 1_000, UTC).date())]
-
-
-def version_case(server: str, major: int, today: date) -> Case:
-    """Return the case of a server of version *major*."""
-    driver = f"psycopg {import_module('psycopg').__version__}"
-    if major < _OLDEST:
-        return case("old_server", server=server, driver=driver, oldest=_OLDEST)
-    ended = date(_LAST_YEAR + major, *_END)
-    name = "ended" if today > ended else "server"
-    return case(name, server=server, driver=driver, ended=f"{ended:%B %Y}")
-
-
 def _fsync(examined: Examined) -> list[Case]:
     return [case(examined.settings["fsync"])]
 
 
 def _full_page_writes(examined: Examined) -> list[Case]:
     return [case(examined.settings["full_page_writes"])]
-
-
-def _checksums(examined: Examined) -> Script[list[Case]]:
-    settings = examined.settings
-    ignored = [name for name in ("ignore_checksum_failure", "zero_damaged_pages") if settings.get(name) == "on"]
-    found = [case("ignored", setting=name) for name in ignored]
-    ((failures, last),) = yield from examined.asked("checksum_failures")
-    if failures:
-        found.append(case("failed", failures=failures, last=last))
-    return found or [case(settings["data_checksums"])]
 
 
 def _synchronous_commit(examined: Examined) -> Script[list[Case]]:
@@ -177,31 +143,6 @@ def _disk(examined: Examined) -> Script[list[Case]]:
     return [case("elsewhere", size=text)]
 
 
-def _slots(examined: Examined) -> Script[list[Case]]:
-    rows = yield from examined.asked("slots")
-    found = []
-    for name, is_active, status, kept in rows:
-        if status in ("unreserved", "lost"):
-            found.append(case("lost", name=name, status=status))
-        elif not is_active:
-            unlimited = examined.settings.get("max_slot_wal_keep_size") == "-1"
-            much = unlimited and kept is not None and kept > _MUCH_LOG
-            found.append(case("kept" if much else "idle", name=name, kept=bytes_text(kept or 0)))
-    return found or [case("read", count=len(rows))]
-
-
-def _archive(examined: Examined) -> Script[list[Case]]:
-    settings = examined.settings
-    mode = settings["archive_mode"]
-    if mode == "off":
-        return [case("off")]
-    commands = [settings.get(name) for name in ("archive_command", "archive_library")]
-    if all(command in ("(disabled)", "", None) for command in commands) and "archive_command" in settings:
-        return [case("unset", mode=mode)]
-    ((archived, failed, last, is_failing),) = yield from examined.asked("archiver")
-    return [case("failing", failed=failed, last=last) if is_failing else case("works", archived=archived)]
-
-
 def _rights(examined: Examined) -> Script[list[Case]]:
     """Name the roles that may change money, and what every role may do."""
     found = []
@@ -223,54 +164,26 @@ def _rights(examined: Examined) -> Script[list[Case]]:
     return found or [case("as_needed", roles=", ".join([user, *writers]))]
 
 
-def _functions(examined: Examined) -> Script[list[Case]]:
-    """Look at functions that run with their owner's rights."""
-    found, count = [], 0
-    rows = yield from examined.asked("functions")
-    for names, number, owner, may_log_in, is_superuser, is_public, is_fixed in rows:
-        count += number
-        if is_public:
-            found.append(case("public", names=names, owner=owner))
-        if not is_fixed:
-            found.append(case("unfixed", names=names, owner=owner))
-        if may_log_in or is_superuser:
-            what = "is a superuser" if is_superuser else "can log in"
-            found.append(case("owner", names=names, owner=owner, what=what))
-    return found or [case("safe", count=count)]
-
-
-def _wraparound(examined: Examined) -> Script[list[Case]]:
-    ((age,),) = yield from examined.asked("oldest_id")
-    usual = int(examined.settings["autovacuum_freeze_max_age"])
-    name = "near" if age > _STOP_AGE else "old" if age > _FREEZE_TIMES * usual else "far"
-    return [case(name, age=age, usual=usual)]
-
-
-def _autovacuum(examined: Examined) -> Script[list[Case]]:
-    off = [name for name in ("autovacuum", "track_counts") if examined.settings[name] == "off"]
-    found = [case("off", setting=name) for name in off]
-    tables = yield from examined.asked("not_vacuumed")
-    if tables:
-        found.append(case("tables", names=", ".join(row[0] for row in tables)))
-    rows = yield from examined.asked("dead_rows")
-    if rows:
-        found.append(case("behind", names=", ".join(f"{name} has {dead:,} dead rows" for name, dead in rows)))
-    return found or [case("works")]
+def _connections(examined: Examined) -> Script[list[Case]]:
+    ((used, most),) = yield from examined.asked("connections")
+    return [case("few" if most - used < _LEAST_CONNECTIONS else "enough", used=used, most=most)]
 
 
 def _transactions(examined: Examined) -> Script[list[Case]]:
+    """Look for transactions that nobody works on and that hold locks of our tables."""
     rows = yield from examined.asked("prepared", _MOST_MINUTES)
     found = [case("prepared", gid=gid, minutes=minutes) for gid, minutes in rows]
-    opened: Rows = yield from examined.asked("open_transactions", _MOST_MINUTES)
-    if opened:
-        minutes, user, state, pid = opened[0]
-        found.append(
-            case("open", count=len(opened), most=_MOST_MINUTES, minutes=minutes, user=user, state=state, pid=pid)
-        )
+    idle: Rows = yield from examined.asked("idle_transactions", _MOST_MINUTES)
+    found += [case("idle", minutes=minutes, user=user, pid=pid) for minutes, user, pid in idle]
     ((hidden,),) = yield from examined.asked("hidden_sessions")
     if hidden:
         found.append(case("hidden"))
-    return found or [case("short", most=_MOST_MINUTES)]
+    return found or [case("none", most=_MOST_MINUTES)]
+
+
+def _indexes(examined: Examined) -> Script[list[Case]]:
+    rows = yield from examined.asked("invalid_indexes")
+    return [case("invalid", names=", ".join(row[0] for row in rows)) if rows else case("valid")]
 
 
 def _default_partition(examined: Examined) -> Script[list[Case]]:
@@ -284,27 +197,22 @@ def _default_partition(examined: Examined) -> Script[list[Case]]:
 
 #: What is asked of a server.
 SERVER_CHECKS: dict[str, Check] = {
-    "versions": _versions,
     "fsync": _fsync,
     "full_page_writes": _full_page_writes,
-    "checksums": _checksums,
     "synchronous_commit": _synchronous_commit,
     "standbys": _standbys,
     "isolation": _isolation,
     "pooler": _pooler,
     "timeline": _timeline,
     "disk": _disk,
-    "replication slots": _slots,
-    "archive": _archive,
-    "wraparound": _wraparound,
-    "autovacuum": _autovacuum,
-    "transactions": _transactions,
+    "connections": _connections,
     "clock": _clock,
 }
 #: What is asked of a ledger's tables there.
 TABLE_CHECKS: dict[str, Check] = {
+    "transactions": _transactions,
     "sequences": _sequences,
     "rights": _rights,
-    "functions": _functions,
+    "indexes": _indexes,
     "default partition": _default_partition,
 }

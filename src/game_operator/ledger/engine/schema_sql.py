@@ -8,11 +8,9 @@ from game_operator.ledger.steps import Kind
 
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")
-#: The tables that prune deletes from.
-_PRUNED = ("postings", "slices")
 #: The tables whose ids come from a sequence, which the ledger sets where it is behind.
 _NUMBERED = ("postings", "anomalies", "findings")
-_FUNCTIONS = ("make_day", "fold_day", "drop_day")
+_FUNCTIONS = ("make_day", "fold_day")
 
 _BEGIN = {
     "sqlite": "BEGIN IMMEDIATE;\n\n",
@@ -66,15 +64,14 @@ def grants(prefix: str, role: str) -> str:
         )
     quoted = f'"{role}"'
     tables = ", ".join(table_names("postgres", prefix))
-    pruned = ", ".join(prefix + name for name in _PRUNED)
     sequences = ", ".join(f"{prefix}{name}_id_seq" for name in _NUMBERED)
     functions = ", ".join(f"{prefix}{name}(date)" for name in _FUNCTIONS)
     use = _USE_SCHEMA.replace("{prefix}", prefix).replace("{role}", quoted)
-    return f"""-- All but migrating needs these rights. DELETE is for prune, the default partition for the doctor.
+    return f"""-- All but migrating needs these rights. DELETE is for maintain, the default partition for the doctor.
 {use}
 GRANT SELECT, INSERT, UPDATE ON {tables} TO {quoted};
 GRANT SELECT ON {prefix}postings_default TO {quoted};
-GRANT DELETE ON {pruned} TO {quoted};
+GRANT DELETE ON {prefix}postings TO {quoted};
 GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequences} TO {quoted};
 GRANT EXECUTE ON FUNCTION {functions} TO {quoted};
 """

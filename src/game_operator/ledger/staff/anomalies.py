@@ -74,7 +74,7 @@ class AnomalyRecord(NamedTuple):
         code: What the call was last answered; None for SUCCESS.
         operation: The path it was posted to: ``deposit``, ``rollback``, ``withdraw`` or ``deposit-batch``.
         tx_id, bet_id, player_id: As the call has them, or None where it could not be read.
-        body: The body as it came in; ``b""`` once it was resolved and pruned.
+        body: The body as it came in; ``b""`` once it was resolved and dropped.
         first_at_millis, last_at_millis: When the same body came first and last.
         seen: How often it came.
         resolved_at_millis: When it was resolved, or None.

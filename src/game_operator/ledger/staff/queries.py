@@ -89,7 +89,7 @@ class Movement(NamedTuple):
     One posting, as its account sees it.
 
     Attributes:
-        operation, tx_id, source: The call that moved it; ``carry`` for what ``prune`` has folded.
+        operation, tx_id, source: The call that moved it; ``carry`` for what ``maintain`` has folded.
         bet_id: The bet that the call named, or None.
         account: The account.
         delta_cents: What came to the account, or went when negative.
@@ -112,7 +112,7 @@ class BetHistory(NamedTuple):
     Attributes:
         bet: The bet as it stands; None when only calls or anomalies name it.
         calls: The calls that were answered for good, claims that name the bet among them.
-        movements: What was posted for those calls; the old ones of them are folded by ``prune``.
+        movements: What was posted for those calls; the old ones of them are folded by ``maintain``.
         anomalies: What was odd, resolved or not.
     """
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -31,6 +30,7 @@ from testkit.tests.support.reconciling import KEYS
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import of_sqlite3
 from tests.support.raw_sql import is_sqlite, run
+from tests.support.retention import drop
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
@@ -216,19 +216,15 @@ def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> Non
     assert "The provider's own call came after the bet was settled here, and moved nothing." in of_ledger["notes"]
 
 
-def test_a_pruned_bet(ledger: SqlLedger) -> None:
-    """What prune has deleted is said."""
-    played(ledger, withdraw(), deposit(), claim(bet_id="b1"), withdraw("open"))
-    assert ledger.prune(timedelta(days=90), now_millis=_now(ledger) + 91 * DAY_MILLIS).postings
+def test_a_bet_whose_postings_were_dropped(ledger: SqlLedger) -> None:
+    """What maintain has dropped is said, and is no fault."""
+    played(ledger, withdraw(), deposit(), claim(bet_id="b1"))
+    assert drop(ledger)
     of_ledger = case_file(ledger, "b1").contents["ledger"]
     assert of_ledger["postings"] == []
-    assert of_ledger["pruned_before_millis"] is not None
-    assert any("The ledger was pruned" in note for note in of_ledger["notes"])
+    assert of_ledger["dropped_before_millis"] is not None
+    assert any("Old postings were dropped" in note for note in of_ledger["notes"])
     assert of_ledger["calls"][-1]["body"] == {"sha256": None, "kept": None}
-
-
-def _now(ledger: SqlLedger) -> int:
-    return max(bet.opened_at_millis for bet in ledger.bets())
 
 
 def test_balances_in_the_operators_own_table(database_url: str) -> None:

@@ -7,7 +7,7 @@ CREATE TABLE {prefix}meta (
 
 -- The version of these tables, and the oldest version whose programs may write. Each statement that writes asks for the
 -- second. A migration that only adds leaves it as it is.
-INSERT INTO {prefix}meta VALUES ('version', 6), ('oldest_writer', 6), ('pruning', 0);
+INSERT INTO {prefix}meta VALUES ('version', 6), ('oldest_writer', 6), ('dropping', 0);
 
 -- What each player holds, in cents, and when it last moved.
 CREATE TABLE {prefix}accounts (
@@ -173,10 +173,10 @@ CREATE TABLE {prefix}postings_default PARTITION OF {prefix}postings DEFAULT;
 
 CREATE FUNCTION {prefix}refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'DELETE' AND (SELECT value FROM {prefix}meta WHERE name = 'pruning') = 1 THEN
+    IF TG_OP = 'DELETE' AND (SELECT value FROM {prefix}meta WHERE name = 'dropping') = 1 THEN
         RETURN OLD;
     END IF;
-    RAISE EXCEPTION 'postings are never changed, and never deleted outside prune';
+    RAISE EXCEPTION 'postings are never changed, and never deleted outside maintain';
 END $$;
 
 CREATE TRIGGER {prefix}postings_stay BEFORE UPDATE OR DELETE ON {prefix}postings
@@ -186,7 +186,7 @@ CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON {prefix}postings
 CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON {prefix}postings_default
     FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change();
 
--- What of each account's postings prune has folded: their sum, and the id and the time of the last one.
+-- What of each account's postings maintain has folded: their sum, and the id and the time of the last one.
 CREATE TABLE {prefix}carried (
     account text COLLATE "C" PRIMARY KEY,
     cents bigint NOT NULL,
@@ -216,6 +216,8 @@ CREATE TABLE {prefix}slices (
     sealed_at_millis bigint NOT NULL,
     read_at_millis bigint NOT NULL,
     folded_at_millis bigint,
+    -- Of the calls that had made the postings that are folded.
+    calls_digest bytea,
     PRIMARY KEY (day, last_id)
 );
 
@@ -229,7 +231,6 @@ CREATE TABLE {prefix}closes (
     position bigint NOT NULL,
     before_day bigint NOT NULL,
     first_id bigint NOT NULL,
-    since_day bigint NOT NULL,
     at_millis bigint NOT NULL
 );
 
@@ -438,14 +439,14 @@ CREATE FUNCTION {prefix}make_day(day date) RETURNS text
         EXECUTE 'CREATE INDEX ON ' || day_table || ' ((COALESCE(to_account, from_account)), at_millis)';
         EXECUTE 'CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON ' || day_table
             || ' FOR EACH STATEMENT EXECUTE FUNCTION this_schema.{prefix}refuse_change()';
-        UPDATE this_schema.{prefix}meta SET value = 1 WHERE name = 'pruning';
+        UPDATE this_schema.{prefix}meta SET value = 1 WHERE name = 'dropping';
         EXECUTE move;
         -- Writers wait from here on, at the table: one that waited at its default partition would find that its row belongs
         -- to another by now, and fail. What they have stored meanwhile follows.
         LOCK TABLE ONLY this_schema.{prefix}postings IN SHARE ROW EXCLUSIVE MODE;
         LOCK TABLE this_schema.{prefix}postings_default IN ACCESS EXCLUSIVE MODE;
         EXECUTE move;
-        UPDATE this_schema.{prefix}meta SET value = 0 WHERE name = 'pruning';
+        UPDATE this_schema.{prefix}meta SET value = 0 WHERE name = 'dropping';
         EXECUTE 'ALTER TABLE this_schema.{prefix}postings ATTACH PARTITION ' || day_table || ' FOR VALUES FROM (' || day_number * 86400000
             || ') TO (' || (day_number + 1) * 86400000 || ')';
         EXECUTE 'ALTER TABLE ' || day_table || ' DROP CONSTRAINT of_this_day';
@@ -453,7 +454,7 @@ CREATE FUNCTION {prefix}make_day(day date) RETURNS text
     END
 $$;
 
--- Carries the postings of a day forward and detaches its partition, or gives the reason why not.
+-- Carries the postings of a day forward and drops its partition, or gives the reason why not.
 CREATE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
     LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
     DECLARE
@@ -462,7 +463,6 @@ CREATE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
         day_table CONSTANT text := 'this_schema.{prefix}postings_' || to_char(day, 'YYYYMMDD');
         held record;
         sealed record;
-        holder text;
     BEGIN
         postings := 0;
         -- A day before Christ would have the name of another.
@@ -474,7 +474,7 @@ CREATE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
         IF NOT EXISTS (
             SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table) AND inhparent = to_regclass('this_schema.{prefix}postings')
         ) THEN
-            reason := CASE WHEN to_regclass(day_table) IS NULL THEN 'missing' ELSE 'detached' END;
+            reason := 'missing';
             RETURN;
         END IF;
         EXECUTE 'LOCK TABLE ' || day_table || ' IN SHARE MODE';
@@ -510,55 +510,10 @@ CREATE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
             'at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END';
         UPDATE this_schema.{prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
             WHERE slice.day = day_number AND folded_at_millis IS NULL;
-        -- It explains to verify why postings are missing.
-        INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('pruned_before', (day_number + 1) * 86400000)
-            ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value;
         INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('folds', 1)
             ON CONFLICT (name) DO UPDATE SET value = kept.value + 1;
-        EXECUTE 'ALTER TABLE this_schema.{prefix}postings DETACH PARTITION ' || day_table;
-        -- To export it, who could read it before can read it now.
-        FOR holder IN
-            SELECT DISTINCT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END
-            FROM pg_class CROSS JOIN aclexplode(relacl) AS acl
-            WHERE oid = to_regclass('this_schema.{prefix}postings') AND acl.privilege_type = 'SELECT'
-        LOOP
-            EXECUTE 'GRANT SELECT ON ' || day_table || ' TO ' || holder;
-        END LOOP;
-        postings := held.count;
-    END
-$$;
-
--- Drops the partition of a day that is folded: 'dropped', 'missing', 'attached', 'not folded' or 'not 90 days over'.
-CREATE FUNCTION {prefix}drop_day(day date) RETURNS text
-    LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
-    DECLARE
-        day_number CONSTANT bigint := day - date '1970-01-01';
-        today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
-        day_table CONSTANT text := 'this_schema.{prefix}postings_' || to_char(day, 'YYYYMMDD');
-        held bigint;
-    BEGIN
-        PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
-        -- To to_regclass alone, what another has dropped while this one waited may seem to be there. And what somebody
-        -- else has made under this name, such as a view, would run as the owner.
-        IF day_number < 0 OR NOT EXISTS (
-            SELECT FROM pg_class AS part JOIN pg_class AS whole USING (relowner)
-            WHERE part.oid = to_regclass(day_table) AND part.relkind = 'r'
-                AND whole.oid = to_regclass('this_schema.{prefix}postings')
-        ) THEN
-            RETURN 'missing';
-        ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table)) THEN
-            RETURN 'attached';
-        ELSIF day_number > today - 91 THEN
-            RETURN 'not 90 days over';
-        END IF;
-        EXECUTE 'SELECT count(*) FROM ' || day_table INTO held;
-        IF held > (
-            SELECT coalesce(sum(count), 0) FROM this_schema.{prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NOT NULL
-        ) THEN
-            RETURN 'not folded';
-        END IF;
         EXECUTE 'DROP TABLE ' || day_table;
-        RETURN 'dropped';
+        postings := held.count;
     END
 $$;
 
@@ -573,8 +528,7 @@ DO $$
         FOR made IN
             SELECT each.id AS name, each.rights FROM (VALUES
                 (CAST('{prefix}make_day(date)' AS regprocedure), 'INSERT'),
-                (CAST('{prefix}fold_day(date)' AS regprocedure), 'DELETE'),
-                (CAST('{prefix}drop_day(date)' AS regprocedure), 'DELETE')
+                (CAST('{prefix}fold_day(date)' AS regprocedure), 'DELETE')
             ) AS each (id, rights)
         LOOP
             EXECUTE replace(pg_get_functiondef(made.name), 'this_schema.', here || '.');

@@ -7,7 +7,7 @@ CREATE TABLE {prefix}meta (
 
 -- The version of these tables, and the oldest version whose programs may write. Each statement that writes asks for the
 -- second. A migration that only adds leaves it as it is.
-INSERT INTO {prefix}meta VALUES ('version', 6), ('oldest_writer', 6), ('pruning', 0);
+INSERT INTO {prefix}meta VALUES ('version', 6), ('oldest_writer', 6), ('dropping', 0);
 
 -- What each player holds, in cents, and when it last moved.
 CREATE TABLE {prefix}accounts (
@@ -161,9 +161,9 @@ BEGIN
 END;
 
 CREATE TRIGGER {prefix}postings_remain BEFORE DELETE ON {prefix}postings
-WHEN (SELECT value FROM {prefix}meta WHERE name = 'pruning') IS NOT 1
+WHEN (SELECT value FROM {prefix}meta WHERE name = 'dropping') IS NOT 1
 BEGIN
-    SELECT RAISE(ABORT, 'postings are never deleted outside prune');
+    SELECT RAISE(ABORT, 'postings are never deleted outside maintain');
 END;
 
 -- REPLACE deletes what it stands in for, and no trigger of deletions would see it.
@@ -173,7 +173,7 @@ BEGIN
     SELECT RAISE(ABORT, 'postings are never replaced');
 END;
 
--- What of each account's postings prune has folded: their sum, and the id and the time of the last one.
+-- What of each account's postings maintain has folded: their sum, and the id and the time of the last one.
 CREATE TABLE {prefix}carried (
     account TEXT NOT NULL PRIMARY KEY,
     cents INTEGER NOT NULL,
@@ -203,6 +203,8 @@ CREATE TABLE {prefix}slices (
     sealed_at_millis INTEGER NOT NULL,
     read_at_millis INTEGER NOT NULL,
     folded_at_millis INTEGER,
+    -- Of the calls that had made the postings that are folded.
+    calls_digest BLOB,
     PRIMARY KEY (day, last_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -216,7 +218,6 @@ CREATE TABLE {prefix}closes (
     position INTEGER NOT NULL,
     before_day INTEGER NOT NULL,
     first_id INTEGER NOT NULL,
-    since_day INTEGER NOT NULL,
     at_millis INTEGER NOT NULL
 ) STRICT;
 

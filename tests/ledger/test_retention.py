@@ -1,0 +1,631 @@
+"""maintain(drop_after=…): old details go, and whatever tells a call from a new one stays for ever (spec §3)."""
+
+import csv
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, DroppedDay, MaintainReport, Outcome, SqlLedger, Terms
+from game_operator.ledger.books import maintain, retention
+from game_operator.ledger.books.maintain import Maintenance
+from game_operator.ledger.books.slices import slices_of_day
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from tests.support.calendar import Calendar
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.retention import at_time, drop, dropping, keep_one
+from tests.support.times import RunningClock
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(9, database_url=("postgres",))]
+
+DAY = 86_400_000
+QUARTER = timedelta(days=90)
+VERBATIM = Terms(rules=Profile(duplicate_reply="verbatim"))
+FAR_MILLIS = 4_102_444_800_000
+
+
+def with_body(call: WebhookCall) -> WebhookCall:
+    """Return *call* as it is read from the body it would come in."""
+    return read_call(call.operation, encode_call(call), Profile())[0]
+
+
+PLAYED: tuple[WebhookCall, ...] = (
+    withdraw("closed"),
+    deposit("closed"),
+    withdraw("rolled"),
+    rollback("rolled", tx_id="withdraw:bet:rolled"),
+    rollback("tomb", tx_id="withdraw:bet:tomb"),
+    withdraw("declined", amount_cents=10**9),
+    withdraw("spent", action="RAIN"),
+    claim("claim-1"),
+    claim("jackpot-1", bet_id="closed", action="JACKPOT", amount_cents=90_000),
+)
+HISTORY = tuple(map(with_body, PLAYED))
+BALANCE = 10_000 - 500 + 1250 - 500 + 300 + 90_000
+
+
+def played(ledger: SqlLedger, calls: Sequence[WebhookCall] = HISTORY, terms: Terms = VERBATIM) -> list[Outcome]:
+    """Open p1 with 100.00 and apply *calls*."""
+    ledger.open_account("p1", Decimal(100))
+    return [ledger.apply(call, terms=terms) for call in calls]
+
+
+def kept(url: str) -> tuple[Any, ...]:
+    """Return what stays for ever: identity and content of calls, and bets whole."""
+    calls = "source, operation, tx_id, player_id, account, bet_id, action, amount_cents, code, at_millis"
+    return (
+        rows(url, f"SELECT {calls} FROM {{p}}calls ORDER BY source, operation, tx_id"),
+        rows(url, "SELECT * FROM {p}bets ORDER BY bet_id"),
+        rows(url, "SELECT * FROM {p}accounts ORDER BY account"),
+    )
+
+
+def kinds(ledger: SqlLedger) -> set[str]:
+    """Return the kinds of what a full verify finds."""
+    return {finding.kind for finding in ledger.verify(full=True).findings}
+
+
+def reasons(report: MaintainReport) -> set[str]:
+    """Return why days stay."""
+    return {day.reason for day in report.kept}
+
+
+def test_what_goes_and_what_stays(database_url: str) -> None:
+    """Bodies and postings go; identities, answers, bets and their digests stay."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        before = kept(database_url)
+        report = dropping(ledger)
+        ((day, postings, cents, *no_file),) = report.dropped
+        assert (postings, cents, no_file, report.kept) == (8, BALANCE, ["", ""], ())
+        assert report.bodies == {"calls": 2, "anomalies": 0}
+        assert kept(database_url) == before
+        assert rows(database_url, "SELECT COUNT(*) FROM {p}calls WHERE body IS NOT NULL") == [(0,)]
+        assert rows(database_url, "SELECT COUNT(*) FROM {p}postings") == [(0,)]
+        assert rows(database_url, "SELECT account, cents FROM {p}carried") == [("p1", BALANCE)]
+        assert ledger.verify().findings == ()
+        assert ledger.verify(full=True).findings == ()
+        assert ledger.totals().rows[0].day == day
+        assert ledger.balance("p1") == BALANCE
+
+
+def test_nothing_goes_unless_told(database_url: str) -> None:
+    """However old it is."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        before = rows(database_url, "SELECT * FROM {p}postings ORDER BY id")
+        with at_time(database_url, FAR_MILLIS):
+            report = ledger.maintain()
+        assert (report.dropped, report.kept, report.bodies) == ((), (), {"calls": 0, "anomalies": 0})
+        assert rows(database_url, "SELECT * FROM {p}postings ORDER BY id") == before
+
+
+@pytest.mark.parametrize("rules", [Profile(), Profile(duplicate_reply="verbatim")], ids=["current", "verbatim"])
+def test_a_captured_call_moves_nothing_after_its_day_is_dropped(database_url: str, rules: Profile) -> None:
+    """Claims and withdraws, played again when their details are gone, are known again (scenarios E07, B11)."""
+    terms = Terms(rules=rules)
+    with SqlLedger(database_url) as ledger:
+        first = played(ledger, terms=terms)
+        assert drop(ledger) == 8
+        again = [ledger.apply(call, terms=terms) for call in HISTORY]
+        assert ledger.balance("p1") == BALANCE
+        assert [outcome.applied for outcome in again] == [False] * len(HISTORY)
+        rolled_back = {2: "BET_ROLLED_BACK"}
+        assert [outcome.code for outcome in again] == [rolled_back.get(n, one.code) for n, one in enumerate(first)]
+        is_verbatim = rules.duplicate_reply == "verbatim"
+        for number in (0, 1, 3, 6, 7, 8):
+            assert again[number].balance_cents == (first[number].balance_cents if is_verbatim else BALANCE)
+        assert ledger.verify().findings == ()
+
+
+def test_known_again_the_day_before_it_may_be_dropped(database_url: str) -> None:
+    """Nothing is dropped before 90 days: a call of 89 days ago has its very reply (scenario B11)."""
+    with SqlLedger(database_url) as ledger:
+        first = played(ledger)
+        newest = rows(database_url, "SELECT MAX(at_millis) FROM {p}calls")[0][0]
+        report = dropping(ledger, newest + 89 * DAY)
+        assert (report.bodies["calls"], report.dropped) == (0, ())
+        again = ledger.apply(HISTORY[0], terms=VERBATIM)
+        assert (again.balance_cents, again.at_millis, again.replayed) == (
+            first[0].balance_cents,
+            first[0].at_millis,
+            True,
+        )
+
+
+@pytest.mark.parametrize(
+    ("drop_after", "error"),
+    [
+        pytest.param(timedelta(days=90) - timedelta(milliseconds=1), ValueError, id="a millisecond under 90 days"),
+        pytest.param(90 * DAY - 1, ValueError, id="as milliseconds"),
+        pytest.param(timedelta(0), ValueError, id="nothing"),
+        pytest.param(-(90 * DAY), ValueError, id="negative"),
+        pytest.param(True, TypeError, id="a bool"),
+        pytest.param(90.0 * DAY, TypeError, id="a float"),
+        pytest.param("90 days", TypeError, id="a text"),
+    ],
+)
+def test_never_under_90_days(sqlite_url: str, drop_after: Any, error: type[Exception]) -> None:
+    """It is refused before anything is touched."""
+    with SqlLedger(sqlite_url) as ledger:
+        with pytest.raises(error, match="drop_after"):
+            ledger.maintain(drop_after=drop_after)
+        assert ledger.verify().checkpoint_millis is None
+
+
+def test_an_archive_of_nothing_or_nowhere(sqlite_url: str, tmp_path: Path) -> None:
+    """Found at the end, it would leave days that were told to be archived."""
+    with SqlLedger(sqlite_url) as ledger:
+        with pytest.raises(ValueError, match="without drop_after"):
+            ledger.maintain(archive=tmp_path)
+        for wrong in ("", tmp_path / "missing", path_of_a_file(tmp_path)):
+            with pytest.raises(NotADirectoryError, match="archive is '"):
+                ledger.maintain(drop_after=QUARTER, archive=wrong)
+        assert ledger.verify().checkpoint_millis is None
+
+
+def path_of_a_file(folder: Path) -> Path:
+    """Return the path of a file in *folder*."""
+    path = folder / "file"
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize("drop_after", [QUARTER, 90 * DAY], ids=["a timedelta", "milliseconds"])
+def test_the_limit_of_a_day(database_url: str, drop_after: timedelta | int) -> None:
+    """A day goes once all of it is 90 days old, and not a millisecond before."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        (at_millis,) = rows(database_url, "SELECT at_millis FROM {p}postings")[0]
+        over = (at_millis // DAY + 1) * DAY + 90 * DAY
+        assert dropping(ledger, over - 1, age=drop_after).dropped == ()
+        assert [day.postings for day in dropping(ledger, over, age=drop_after).dropped] == [1]
+
+
+def test_the_limit_of_a_body_to_the_millisecond(database_url: str) -> None:
+    """What is exactly 90 days old stays, and what is a millisecond older goes."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger, [claim("c1"), claim("c2")])
+        at_millis = max(row[0] for row in rows(database_url, "SELECT at_millis FROM {p}calls WHERE body IS NOT NULL"))
+        dropping(ledger, at_millis + 90 * DAY)
+        assert len(rows(database_url, "SELECT tx_id FROM {p}calls WHERE body IS NOT NULL")) == 1
+        assert dropping(ledger, at_millis + 90 * DAY + 1).bodies["calls"] == 1
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """A folder for what is dropped."""
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    return folder
+
+
+def archived(folder: Path) -> list[tuple[Any, ...]]:
+    """Return the rows of all files, as ``postings`` in the order of their ids."""
+    found = []
+    for path in folder.iterdir():
+        assert path.suffix == ".csv"
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                texts = (row["source"], row["operation"], row["tx_id"])
+                accounts = (row["from_account"] or None, row["to_account"] or None)
+                found.append((int(row["id"]), *accounts, int(row["amount_cents"]), *texts, int(row["at_millis"])))
+    return sorted(found)
+
+
+_POSTINGS = "SELECT id, from_account, to_account, amount_cents, source, operation, tx_id, at_millis FROM {p}postings"
+
+
+def test_a_day_is_archived_first(database_url: str, archive: Path) -> None:
+    """A file of its postings, readable by nobody else, whose digest the report says."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger, [*HISTORY, claim('comma, quote" and\nline')])
+        before = rows(database_url, f"{_POSTINGS} ORDER BY id")
+        report = dropping(ledger, archive=archive)
+        ((day, postings, _, file, digest),) = report.dropped
+        assert Path(file).name == f"game_operator_postings-{day}-1-{before[-1][0]}.csv"
+        assert (postings, archived(archive)) == (len(before), before)
+        assert sha256(Path(file).read_bytes()).hexdigest() == digest
+        assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+        assert rows(database_url, "SELECT COUNT(*) FROM {p}postings") == [(0,)]
+        assert ledger.verify(full=True).sound
+
+
+def test_a_file_that_cannot_be_written(sqlite_url: str, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none that seems complete, the day stays, and the next run archives and drops it."""
+    with SqlLedger(sqlite_url) as ledger:
+        played(ledger)
+        before = rows(sqlite_url, f"{_POSTINGS} ORDER BY id")
+        with monkeypatch.context() as full_disk:
+            full_disk.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+            with pytest.raises(OSError, match="No space left") as failed:
+                dropping(ledger, archive=archive)
+        assert str(failed.value.filename).startswith(f"{archive}/game_operator_postings-")
+        assert list(archive.iterdir()) == []
+        assert rows(sqlite_url, f"{_POSTINGS} ORDER BY id") == before
+        with monkeypatch.context() as bad_disk:
+            bad_disk.setattr(retention, "file_digest", lambda *_: sha256(b"another content"))
+            with pytest.raises(OSError, match="read back"):
+                dropping(ledger, archive=archive)
+        assert rows(sqlite_url, f"{_POSTINGS} ORDER BY id") == before
+        assert len(dropping(ledger, archive=archive).dropped) == 1
+        assert archived(archive) == before
+
+
+def test_the_folder_is_synced_before_the_day_goes(
+    sqlite_url: str, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File, name and folder are on the disk while all postings are still there."""
+    synced, left = os.fsync, []
+
+    def seen(handle: int) -> None:
+        synced(handle)
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        left.append((is_folder, len(list(archive.glob("*.csv"))), len(rows(sqlite_url, _POSTINGS))))
+
+    monkeypatch.setattr(os, "fsync", seen)
+    with SqlLedger(sqlite_url) as ledger:
+        played(ledger)
+        dropping(ledger, archive=archive)
+    assert left == [(False, 0, 8), (True, 1, 8)]
+
+
+def test_a_day_that_gets_postings_later(sqlite_url: str, archive: Path, clock: RunningClock) -> None:
+    """They are folded too, into a file for themselves: what was archived before is not replaced."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        played(ledger)
+        first = rows(sqlite_url, f"{_POSTINGS} ORDER BY id")
+        clock.millis += 100 * DAY
+        ledger.open_account("p2", Decimal(1))
+        assert len(ledger.maintain(drop_after=QUARTER, archive=archive).dropped) == 1
+        assert ledger.verify(full=True).sound
+        ledger.open_account("p3", Decimal(2))
+        damage(
+            sqlite_url,
+            [
+                f"UPDATE {{p}}postings SET at_millis = {first[-1][-1]} WHERE to_account = 'p3'",
+                f"UPDATE {{p}}calls SET at_millis = {first[-1][-1]} WHERE account = 'p3'",
+            ],
+        )
+        ledger.open_account("p4", Decimal(1))
+        assert ledger.verify(full=True).sound
+        clock.millis += DAY
+        assert [day.postings for day in ledger.maintain(drop_after=QUARTER, archive=archive).dropped] == [1]
+        assert len(archived(archive)) == 9
+        assert len(list(archive.iterdir())) == 2
+        assert ledger.verify(full=True).sound
+
+
+def test_a_day_with_an_open_bet_stays(database_url: str, archive: Path) -> None:
+    """Whole, without a file, and the report says so; once it is settled, the day goes."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger, [*HISTORY, withdraw("open")])
+        report = dropping(ledger, archive=archive)
+        assert (report.dropped, reasons(report), archived(archive)) == ((), {"open bets"}, [])
+        ledger.apply(deposit("open"))
+        assert [day.postings for day in dropping(ledger, archive=archive).dropped] == [10]
+        assert ledger.verify(full=True).sound
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {p}bets SET wager_cents = wager_cents + 1 WHERE bet_id = 'closed'",
+        "DELETE FROM {p}calls WHERE tx_id = 'claim-1'",
+        "UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE tx_id = 'claim-1'",
+        "DELETE FROM {p}postings WHERE tx_id = 'claim-1'",
+    ],
+    ids=["a bet", "a call deleted", "a posting", "a posting deleted"],
+)
+@pytest.mark.parametrize("is_sealed", [False, True], ids=["before", "sealed"])
+@pytest.mark.drawn(4)
+def test_a_day_with_findings_stays(database_url: str, archive: Path, statement: str, is_sealed: bool) -> None:
+    """Folded, nobody could look at what is wrong in it."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        if is_sealed:
+            with at_time(database_url, FAR_MILLIS):
+                assert ledger.maintain().sound
+        damage(database_url, [statement])
+        report = dropping(ledger, archive=archive)
+        assert not report.sound
+        assert (report.dropped, reasons(report), list(archive.iterdir())) == ((), {"findings"}, [])
+        assert kinds(ledger)
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("UPDATE {p}meta SET value = 1 WHERE name = 'checkpoint_position'", "not sealed"),
+        ("UPDATE {p}closes SET position = 2", "not closed"),
+        ("UPDATE {p}slices SET findings = 1", "findings"),
+    ],
+)
+def test_why_a_day_stays(database_url: str, statement: str, reason: str) -> None:
+    """Each reason is asked from one snapshot."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        day = rows(database_url, "SELECT at_millis FROM {p}postings")[0][0] // DAY
+        with at_time(database_url, FAR_MILLIS):
+            assert ledger.maintain().sound
+        assert ledger._read(partial(retention.why_kept, "game_operator_", day)) == ""
+        damage(database_url, [statement])
+        assert ledger._read(partial(retention.why_kept, "game_operator_", day)) == reason
+
+
+def test_postings_that_change_before_they_go(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted is compared with the seal in the same transaction."""
+    folded = Maintenance._day_folded
+
+    def changed(self: Maintenance, *given: Any, **more: Any) -> Any:
+        damage(database_url, ["UPDATE {p}postings SET tx_id = 'x' WHERE tx_id = 'claim-1'"])
+        return folded(self, *given, **more)
+
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        with monkeypatch.context() as patch:
+            patch.setattr(Maintenance, "_day_folded", changed)
+            assert reasons(dropping(ledger)) == {"damaged"}
+        assert rows(database_url, "SELECT COUNT(*) FROM {p}postings") == [(8,)]
+        assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'dropping'") == [(0,)]
+
+
+def test_batches_go_on_to_the_end(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One body of a call, and one of an anomaly, in each batch."""
+    monkeypatch.setattr(retention, "_BATCH", 1)
+    with SqlLedger(sqlite_url) as ledger:
+        played(ledger, [claim("c1"), claim("c2"), claim("c3")])
+        for bet_id in ("e1", "e2", "e3"):
+            ledger.apply(with_body(deposit(bet_id)))
+        for record in list(ledger.anomalies()):
+            ledger.resolve(record.id)
+        assert dropping(ledger).bodies == {"calls": 3, "anomalies": 3}
+
+
+def test_a_day_of_many_slices_that_is_left_half_way(
+    database_url: str, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each slice is folded in a transaction for itself, and the books are sound in between; the next run goes on."""
+    monkeypatch.setattr(maintain, "WINDOW", 2)
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        before = rows(database_url, f"{_POSTINGS} ORDER BY id")
+        fold = retention.fold_slice
+        done: list[object] = []
+
+        def killed(*given: Any) -> Any:
+            if len(done) == 2:
+                raise KeyboardInterrupt
+            done.append(given)
+            return fold(*given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(retention, "fold_slice", killed)
+            with pytest.raises(KeyboardInterrupt):
+                dropping(ledger, archive=archive)
+        assert len(rows(database_url, _POSTINGS)) == 4
+        assert ledger.verify().sound
+        assert ledger.verify(full=True).sound
+        (first,) = archive.iterdir()
+        assert archived(archive) == before
+        assert [day.postings for day in dropping(ledger, archive=archive).dropped] == [4]
+        assert ledger.verify(full=True).sound
+        # Nothing is lost, and what has left twice is the same row.
+        assert set(archived(archive)) == set(before)
+        assert first.exists()
+
+
+def test_again_and_again(database_url: str) -> None:
+    """What was carried forward is folded into the next, one for each account."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        ledger.open_account("p2", Decimal(7))
+        ledger.open_account("p3")
+        for number in range(5):
+            ledger.apply(withdraw(f"more-{number}", player_id="p2", amount_cents=1))
+            ledger.apply(deposit(f"more-{number}", player_id="p2", amount_cents=1))
+            if number % 2:
+                keep_one(ledger)
+                assert drop(ledger)
+                ledger.adjust("p3", Decimal(1), reference=f"{number}")
+                assert ledger.verify().findings == ()
+        assert drop(ledger)
+        assert ledger.verify(full=True).findings == ()
+        carried = rows(database_url, "SELECT account, cents FROM {p}carried WHERE account < 'q' ORDER BY account")
+    assert carried == [("p1", BALANCE), ("p2", 700), ("p3", 200)]
+
+
+def test_an_account_that_comes_to_nothing_or_less(database_url: str) -> None:
+    """Movements that cancel out leave no posting; an account that lost more than it brought is carried as a debit."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(5))
+        ledger.adjust("p1", Decimal(-5), reference="out")
+        ledger.open_account("p2", Decimal(5))
+        ledger.adjust("p2", Decimal(-3), reference="p2-out")
+        # As it is when a balance was brought along from elsewhere, without a posting.
+        damage(
+            database_url,
+            [
+                "DELETE FROM {p}postings WHERE tx_id = 'p2'",
+                "UPDATE {p}calls SET amount_cents = 0 WHERE tx_id = 'p2'",
+                "UPDATE {p}accounts SET balance_cents = -300 WHERE account = 'p2'",
+            ],
+        )
+        assert drop(ledger) == 3
+        assert rows(database_url, "SELECT account, cents FROM {p}carried ORDER BY account") == [("p1", 0), ("p2", -300)]
+        assert ledger.verify(full=True).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        pytest.param(
+            "UPDATE {p}carried SET cents = cents + 1",
+            {"balance_differs", "carried_differs", "checkpoint_differs"},
+            id="the sum carried forward",
+        ),
+        pytest.param(
+            "DELETE FROM {p}carried",
+            {"balance_differs", "carried_differs", "checkpoint_differs"},
+            id="all that was carried forward",
+        ),
+        pytest.param(
+            "UPDATE {p}calls SET amount_cents = amount_cents + 1 WHERE tx_id = 'claim-1'",
+            {"carried_differs", "folded_differs", "totals_differ"},
+            id="a claim whose posting is folded",
+        ),
+        pytest.param(
+            "UPDATE {p}calls SET tx_id = 'claim-2' WHERE tx_id = 'claim-1'",
+            {"folded_differs"},
+            id="the name of a claim, which could be paid again",
+        ),
+        pytest.param(
+            "UPDATE {p}calls SET account = 'p2' WHERE tx_id = 'claim-1'",
+            {"carried_differs", "folded_differs"},
+            id="the account of a claim",
+        ),
+        pytest.param(
+            "UPDATE {p}calls SET source = 's' WHERE tx_id = 'claim-1'",
+            {"unknown_source", "folded_differs", "totals_differ"},
+            id="the source of a claim",
+        ),
+        pytest.param("UPDATE {p}slices SET count = count + 1", {"folded_differs"}, id="how many were folded"),
+        pytest.param("UPDATE {p}slices SET cents = cents + 1", {"folded_differs"}, id="what was folded"),
+        pytest.param("UPDATE {p}slices SET calls_digest = NULL", {"folded_differs"}, id="the digest"),
+        pytest.param(
+            "UPDATE {p}slices SET folded_at_millis = NULL",
+            {"carried_unasked", "slice_differs", "call_without_posting"},
+            id="that a day was folded",
+        ),
+        pytest.param(
+            "DELETE FROM {p}slices", {"carried_unasked", "call_without_posting"}, id="what is known of a folded day"
+        ),
+    ],
+)
+@pytest.mark.drawn(4)
+def test_damage_after_a_drop_is_found(database_url: str, statement: str, expected: set[str]) -> None:
+    """The sum carried forward must be that of the calls whose postings it stands for, and they are the same calls."""
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        assert drop(ledger)
+        damage(database_url, [statement])
+        assert kinds(ledger) == expected
+
+
+def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str) -> None:
+    """Somebody has still to look at the others; a body that is gone is counted all the same."""
+    early = with_body(deposit("early"))
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for call in (early, with_body(rollback("tomb", tx_id="withdraw:bet:tomb"))):
+            ledger.apply(call)
+        first, _ = ledger.anomalies()
+        ledger.resolve(first.id)
+        newest = rows(database_url, "SELECT MAX(last_at_millis) FROM {p}anomalies")[0][0]
+        assert dropping(ledger, newest + 89 * DAY).bodies["anomalies"] == 0
+        assert dropping(ledger, newest + 91 * DAY).bodies["anomalies"] == 1
+        assert dropping(ledger, newest + 91 * DAY).bodies["anomalies"] == 0
+        ledger.apply(early)
+        seen = [(record.kind, record.body == b"", record.seen) for record in ledger.anomalies(resolved=None)]
+        assert seen == [("early_deposit", True, 2), ("early_rollback", False, 1)]
+
+
+@pytest.fixture
+def quarter_later(database_url: str) -> Iterator[tuple[Calendar, SqlLedger]]:
+    """A ledger with bets of 100 days ago, and a posting of today."""
+    with Calendar(database_url, -100) as calendar, calendar.ledger() as ledger:
+        for player in ("p1", "p2", "p3"):
+            ledger.open_account(player, Decimal(1_000))
+            for number in range(20):
+                ledger.apply(withdraw(f"{player}-{number}", player, 1))
+                ledger.apply(deposit(f"{player}-{number}", player, 3))
+        calendar.move(100)
+        ledger.adjust("p1", Decimal(1), reference="today")
+        yield calendar, ledger
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("UPDATE {p}postings SET amount_cents = 1", id="update"),
+        pytest.param("DELETE FROM {p}postings", id="delete"),
+        pytest.param("TRUNCATE {p}postings", id="truncate"),
+    ],
+)
+def test_postings_are_not_changed_outside_maintain(
+    database_url: str, quarter_later: tuple[Calendar, SqlLedger], statement: str
+) -> None:
+    """The database itself refuses it, before and after a drop; TRUNCATE is PostgreSQL's alone."""
+    if is_sqlite(database_url) and statement.startswith("TRUNCATE"):
+        statement = "REPLACE INTO {p}postings SELECT * FROM {p}postings"
+    _, ledger = quarter_later
+    for _ in range(2):
+        before = rows(database_url, "SELECT * FROM {p}postings ORDER BY id")
+        with pytest.raises(Exception, match="postings are never"):
+            run(database_url, statement)
+        assert rows(database_url, "SELECT * FROM {p}postings ORDER BY id") == before
+        assert ledger.maintain(drop_after=QUARTER).sound
+    assert len(before) == 1
+
+
+def test_beside_calls_and_another_run(
+    quarter_later: tuple[Calendar, SqlLedger], archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs at once, with small slices, beside threads that play: what is dropped leaves once."""
+    monkeypatch.setattr(maintain, "WINDOW", 10)
+    calendar, ledger = quarter_later
+    before = rows(calendar.url, f"{_POSTINGS} ORDER BY id")
+    stop = threading.Event()
+    with calendar.ledger() as other, ThreadPoolExecutor(4) as threads:
+
+        def play(name: str) -> int:
+            done = 0
+            while not stop.is_set():
+                assert ledger.apply(withdraw(f"b{name}-{done}", name, 1)).code is None
+                assert ledger.apply(deposit(f"b{name}-{done}", name, 3)).code is None
+                done += 1
+            return done
+
+        playing = [threads.submit(play, name) for name in ("p1", "p2")]
+        try:
+            runs = [
+                threads.submit(partial(each.maintain, drop_after=QUARTER, archive=archive)) for each in (ledger, other)
+            ]
+            reports = [each.result() for each in runs]
+        finally:
+            stop.set()
+        assert all(each.result() for each in playing)
+    assert all(report.sound for report in reports)
+    assert not ledger.maintain(drop_after=QUARTER, archive=archive).kept
+    assert set(archived(archive)) == {row for row in before if row[5:7] != ("adjust", "today")}
+    assert ledger.verify(full=True).sound
+    assert ledger._read(partial(slices_of_day, "game_operator_", before[0][-1] // DAY)) == []
+
+
+async def test_awaited(database_url: str, archive: Path) -> None:
+    """An AsyncSqlLedger drops alike."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        for call in HISTORY:
+            await ledger.apply(call)
+        with at_time(database_url, FAR_MILLIS):
+            report = await ledger.maintain(drop_after=QUARTER, archive=archive)
+        assert [(type(day), day.postings) for day in report.dropped] == [(DroppedDay, 8)]
+        assert len(archived(archive)) == 8
+        assert (await ledger.verify(full=True)).findings == ()
+        with pytest.raises(ValueError, match="90 days"):
+            await ledger.maintain(drop_after=1)
