@@ -26,8 +26,7 @@ _VIEW: Final = {
     "contents.reconciliations": "run_id verdict at_millis service",
     "contents.comparison.differences": "field ours theirs text",
     "contents.ledger": "notes",
-    "contents.provider.bet": "problem",
-    "contents.provider.round": "problem",
+    "contents.provider": "problem",
     "": "digest",
 }
 
