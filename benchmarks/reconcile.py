@@ -23,7 +23,7 @@ from game_operator.backoffice import Reconciler
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile.population import first_cursor, page
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.sql import read_with
+from game_operator.ledger.office import Office
 from game_operator.wallet import Wallet
 from game_operator.webhooks import WithdrawCall
 
@@ -121,7 +121,7 @@ def _plan(url: str, seconds: float) -> float:
         while time.perf_counter() < began + seconds:
             run, found = begun._replace(cursor=first_cursor()), 0
             while run.cursor:
-                bets = read_with(ledger, partial(page, run))
+                bets = Office(ledger).read(partial(page, run))
                 run, found = run._replace(cursor=bets.cursor), found + len(bets.items)
             assert found
             runs += 1

@@ -184,12 +184,13 @@ class Wallet(_OverLedger[Ledger], _Handler):
             TypeError: The ledger is not a SqlLedger.
             RepairRefusedError: The bet is not OPEN, or must not be settled.
         """
-        from game_operator.ledger.sql import SqlLedger, write_with
+        from game_operator.ledger.office import Office
+        from game_operator.ledger.sql import SqlLedger
         from game_operator.ledger.staff.repairs import or_raise, repair_bet
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
-        outcome = or_raise(write_with(self.ledger, partial(repair_bet, repair, self.terms)))
+        outcome = or_raise(Office(self.ledger).write(partial(repair_bet, repair, self.terms)))
         if self.ledger.telemetry is not None:
             note_moved(self.ledger.telemetry.instruments, repair.call, self.terms, outcome)
         return outcome
@@ -213,12 +214,13 @@ class Wallet(_OverLedger[Ledger], _Handler):
             TypeError: The ledger is not a SqlLedger.
             FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
         """
-        from game_operator.ledger.sql import SqlLedger, write_with
+        from game_operator.ledger.office import Office
+        from game_operator.ledger.sql import SqlLedger
         from game_operator.ledger.staff.repairs import or_raise, pay_finding
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"findings are paid in a SqlLedger, not in a {type(self.ledger).__name__}")
-        return or_raise(write_with(self.ledger, partial(pay_finding, payment, self.terms)))
+        return or_raise(Office(self.ledger).write(partial(pay_finding, payment, self.terms)))
 
 
 class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):

@@ -20,13 +20,13 @@ from game_operator.backoffice.reconcile import population
 from game_operator.backoffice.reconcile.population import first_cursor
 from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.sources import source_details
-from game_operator.ledger.sql import read_with
+from game_operator.ledger.office import Office
 from game_operator.ledger.staff import queries, repairs
 from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
 from game_operator.ledger.staff.findings import page_of_findings
 from game_operator.ledger.staff.queries import BetsWanted, Listing
+from game_operator.ledger.steps import Execute, Steps
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 
@@ -48,7 +48,7 @@ _SORTS: Final = ("TEMP B-TREE FOR ORDER BY", "TEMP B-TREE FOR DISTINCT", "Sort  
 class Look(NamedTuple):
     """A look-up; *sorts* says what it sorts, "" for nothing but rows of one time."""
 
-    script: Callable[[Any, Any], Script[object]]
+    script: Callable[[Any, Any], Steps[object]]
     sorts: str = ""
     is_on_own_connection: bool = False
 
@@ -66,7 +66,7 @@ def _account(before: str | None) -> Look:
 
 
 def _phase(name: str, sorts: str = "") -> Look:
-    def script(known: Any, dialect: Any) -> Script[object]:
+    def script(known: Any, dialect: Any) -> Steps[object]:
         cursor = json.dumps({"phase": name, "millis": -(2**62), "bet": ""})
         return population.page(known["run"]._replace(cursor=cursor), dialect)
 
@@ -194,7 +194,7 @@ def test_claims_of_a_bet_are_found_by_its_id(url: str) -> None:
 def test_what_would_walk_is_found(url: str) -> None:
     """The test sees a plan that walks or sorts."""
 
-    def walking(*_: object) -> Script[None]:
+    def walking(*_: object) -> Steps[None]:
         yield Execute("SELECT * FROM game_operator_calls ORDER BY amount_cents LIMIT 1", ())
 
     with SqlLedger(url) as ledger:
@@ -224,7 +224,7 @@ def _plans(ledger: SqlLedger, url: str, look: Look, known: Any) -> list[str]:
     explain = "EXPLAIN QUERY PLAN" if is_sqlite(url) else "EXPLAIN"
     plans: list[str] = []
 
-    def script(dialect: Any) -> Script[None]:
+    def script(dialect: Any) -> Steps[None]:
         steps = look.script(known, dialect)
         step: Any = next(steps, None)
         while step is not None:
@@ -237,7 +237,7 @@ def _plans(ledger: SqlLedger, url: str, look: Look, known: Any) -> list[str]:
             step = None
 
     if look.is_on_own_connection:
-        read_with(ledger, script)
+        Office(ledger).read(script)
     else:
         listing = Listing(url)
         listing.read(lambda: script(ledger._fit))

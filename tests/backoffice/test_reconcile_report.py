@@ -19,10 +19,10 @@ from game_operator.backoffice.reconcile.report import KIND, latest_run, report_i
 from game_operator.errors import RunError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.findings import resolve_finding
+from game_operator.ledger.steps import Steps
 
 HOSTILE = '=1+1</td><script>alert("x")</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\x00\x1b[31m'
 DAY = 86_400_000
@@ -94,11 +94,11 @@ def judged(key: str, verdict: Verdict, cents: int = 1_234_567, **data: Any) -> I
 def found(journal: Journal, run: Run | None, *findings: NewFinding, at_millis: int = NOW) -> None:
     """Keep findings that a run, or none, has seen."""
 
-    def script(dialect: SqlDialect) -> Script[None]:
+    def script(dialect: SqlDialect) -> Steps[None]:
         run_id = None if run is None else run.id
         yield from dialect.store_findings("", findings, run_id=run_id, now_millis=at_millis)
 
-    write_with(journal.ledger, script)
+    Office(journal.ledger).write(script)
 
 
 class Page(HTMLParser):
@@ -178,7 +178,7 @@ def test_a_page_loads_nothing_and_runs_nothing(journal: Journal) -> None:
 def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
     """Verdicts and money at stake, findings by kind and one by one, repairs, brakes, parameters, who and why."""
     earlier = begun(journal, judged("b0", Verdict.SETTLED, 700))
-    write_with(journal.ledger, lambda on: journal.count_moved_script(on, earlier.id, 700, most=1, most_cents=700))
+    Office(journal.ledger).write(lambda on: journal.count_moved_script(on, earlier.id, 700, most=1, most_cents=700))
     journal.set_state(earlier.id, "finished")
     run = begun(
         journal,
@@ -271,7 +271,7 @@ def test_findings_of_a_run_are_found_behind_many_others(journal: Journal) -> Non
     report = report_of(journal, run)
     assert ([each.subject for each in report.findings], report.other_findings) == (["mine"], 1_001)
     assert not report.is_fine
-    write_with(journal.ledger, lambda dialect: resolve_finding(report.findings[0].id, "ann", "seen", dialect))
+    Office(journal.ledger).write(lambda dialect: resolve_finding(report.findings[0].id, "ann", "seen", dialect))
     assert report_of(journal, run).findings == ()
     found(journal, run, *(NewFinding("too_old", f"b{number}", "old") for number in range(1_001)))
     assert (len(report_of(journal, run).findings), report_of(journal, run).other_findings) == (1_000, 1_001)

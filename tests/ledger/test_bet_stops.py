@@ -15,8 +15,8 @@ from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome
-from game_operator.ledger.engine.script import at_once
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.wallet import JoinedWallet
 from tests.ledger.test_fence import connected
@@ -30,7 +30,7 @@ NO_TERMS = Terms(account_of=lambda call: call.player_id)
 
 def together(ledger: SqlLedger, *calls: WebhookCall) -> list[Any]:
     """Apply calls that share a commit."""
-    return at_once(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
+    return run_steps(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
 
 
 def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> Outcome:

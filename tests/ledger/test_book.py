@@ -11,8 +11,8 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord, account_of_parts
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Loaded, apply_items, drive
+from game_operator.ledger.engine.batch import apply_items
+from game_operator.ledger.engine.dialects import Loaded, SqlDialect
 from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
@@ -25,6 +25,7 @@ from game_operator.ledger.rules.book import (
     posting,
 )
 from game_operator.ledger.rules.decide import identity_of
+from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
@@ -451,7 +452,7 @@ class _Rows:
 
 def run(rows: _Rows, *items: Item, perform: Any = None) -> list[Any]:
     """Apply *items* as one batch."""
-    return drive(apply_items(items, cast("SqlDialect", rows)), perform or (lambda step: step))
+    return run_steps(apply_items(items, cast("SqlDialect", rows)), perform or (lambda step: step))
 
 
 def test_rows_that_only_a_bet_can_name_are_loaded_too() -> None:

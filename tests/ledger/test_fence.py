@@ -27,10 +27,10 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
 from game_operator.ledger.books.days import make_day
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.engine.script import at_once
 from game_operator.ledger.engine.tables import VERSION, table_names
 from game_operator.ledger.rules.book import Item, NewFinding
 from game_operator.ledger.staff.repairs import Repair
+from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
@@ -58,7 +58,7 @@ class Stage(NamedTuple):
 
     def together(self, *calls: WebhookCall) -> None:
         """Apply calls that share a commit."""
-        for result in at_once(self.ledger._applied([Item(call, DEFAULT_TERMS) for call in calls])):
+        for result in run_steps(self.ledger._applied([Item(call, DEFAULT_TERMS) for call in calls])):
             if isinstance(result, Exception):
                 raise result
 

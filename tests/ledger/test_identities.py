@@ -11,11 +11,11 @@ from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
+from game_operator.ledger.office import Office
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.repairs import Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.books import execute, problems, read_books
@@ -42,7 +42,7 @@ def url(postgres_url: str) -> str:
 
 def _find(ledger: SqlLedger, bet_id: str) -> None:
     found = NewFinding("missing_there", bet_id, "It is missing.")
-    write_with(ledger, lambda dialect: dialect.store_findings("", [found]))
+    Office(ledger).write(lambda dialect: dialect.store_findings("", [found]))
 
 
 def _set_back(url: str, value: int = 1) -> None:
@@ -176,7 +176,7 @@ def test_a_finding_in_a_joined_transaction(url: str, kind: CallerKind) -> None:
         assert ledger.bet("new") is not None
 
 
-def _nothing_beside(_outcome: Outcome, _dialect: SqlDialect) -> Script[None]:
+def _nothing_beside(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
     yield from ()
 
 

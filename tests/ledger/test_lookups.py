@@ -12,7 +12,7 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import MemoryLedger, SqlLedger
-from game_operator.ledger.sql import oldest_bets
+from game_operator.ledger.office import Office
 from game_operator.ledger.staff.anomalies import AnomalyRecord
 from game_operator.ledger.staff.queries import BetsWanted, Movement
 from game_operator.models.webhooks import WebhookCall
@@ -255,10 +255,10 @@ def test_the_oldest_bets_of_all_sources(url: str) -> None:
         ledger.add_source("t")
         damage(url, ["UPDATE {p}bets SET source = 't' WHERE player_id = 'p2'", "DELETE FROM {p}postings"])
         every = sorted((*ledger.bets(), *ledger.bets(source="t")), key=lambda bet: (bet.opened_at_millis, bet.bet_id))
-        assert oldest_bets(ledger, BetsWanted(None), 50) == every
-        assert oldest_bets(ledger, BetsWanted(None), 5) == every[:5]
-        assert oldest_bets(ledger, BetsWanted("t"), 50) == list(ledger.bets(source="t"))
-        spent = oldest_bets(ledger, BetsWanted(None, state=BetState.SPENT), 50)
+        assert Office(ledger).oldest_bets(BetsWanted(None), 50) == every
+        assert Office(ledger).oldest_bets(BetsWanted(None), 5) == every[:5]
+        assert Office(ledger).oldest_bets(BetsWanted("t"), 50) == list(ledger.bets(source="t"))
+        spent = Office(ledger).oldest_bets(BetsWanted(None, state=BetState.SPENT), 50)
         assert [bet.bet_id for bet in spent] == ["spent-p1", "spent-p2"]
 
 

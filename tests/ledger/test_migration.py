@@ -27,7 +27,7 @@ from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.api import DEFAULT_TERMS
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.engine.script import at_once
+from game_operator.ledger.steps import run
 from game_operator.models.webhooks import WithdrawCall
 if url.startswith("sqlite:"):
     connection = sqlite3.connect(path_of(url), isolation_level=None)
@@ -35,7 +35,7 @@ if url.startswith("sqlite:"):
 else:
     connection = psycopg.connect(url)
 joiner = Joiner("game_operator_", None, lambda: 1, awaits=False)
-at_once(joiner.apply(Item(WithdrawCall(player_id="p1", bet_id="b2", amount_cents=1), DEFAULT_TERMS), connection))
+run(joiner.apply(Item(WithdrawCall(player_id="p1", bet_id="b2", amount_cents=1), DEFAULT_TERMS), connection))
 """
 
 

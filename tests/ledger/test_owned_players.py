@@ -25,7 +25,7 @@ from game_operator.errors import (
     SchemaError,
 )
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.sql import adjusted
+from game_operator.ledger.office import Office
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
@@ -180,7 +180,7 @@ def test_the_service_is_answered_system_error(database_url: str) -> None:
 STAFF: dict[str, Callable[[SqlLedger, GrantingService], object]] = {
     "opening": lambda ledger, _: ledger.open_account("q2"),
     "adjusting": lambda ledger, _: ledger.adjust("q1", Decimal(1), reference="r"),
-    "adjusting by command": lambda ledger, _: adjusted(ledger, "q1", Decimal(1), reference="r"),
+    "adjusting by command": lambda ledger, _: Office(ledger).adjust("q1", Decimal(1), reference="r"),
     "repairing": lambda ledger, _: repair(ledger, lost("b1", "q1")),
     "paying": lambda ledger, _: pay(ledger, 1),
     "planning": lambda ledger, service: campaign(service, ledger).plan(["p1", "q1"], check_players=False),

@@ -10,7 +10,7 @@ import pytest
 
 from game_operator.errors import FindingError, UnknownSourceError
 from game_operator.ledger import MemoryLedger, Outcome, SqlLedger
-from game_operator.ledger.sql import write_with
+from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import resolve_finding
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
@@ -264,7 +264,7 @@ def test_a_finding_that_does_not_exist(ledger: SqlLedger) -> None:
 def test_a_finding_that_a_person_has_resolved(ledger: SqlLedger) -> None:
     """Whoever decided that nothing is due decided it for good."""
     (number,) = owed_for(ledger, won(300), late(1_250))
-    write_with(ledger, lambda dialect: resolve_finding(number, "bob", "a test bet", dialect))
+    Office(ledger).write(lambda dialect: resolve_finding(number, "bob", "a test bet", dialect))
     with pytest.raises(FindingError, match="resolved by bob already"):
         pay(ledger, number)
     assert ledger.balance("p1") == OPENING + 300

@@ -13,8 +13,8 @@ from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import MemoryLedger, SqlLedger, Terms
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
 from game_operator.ledger.staff.repairs import Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
@@ -151,7 +151,7 @@ def test_after_runs_in_the_same_transaction(ledger: SqlLedger) -> None:
 def test_what_is_done_beside_undoes_it(ledger: SqlLedger) -> None:
     """The journal refuses, for a lost lease say: nothing moves."""
 
-    def refused(_outcome: Outcome, _dialect: SqlDialect) -> Script[None]:
+    def refused(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
         yield from ()
         raise RepairRefusedError("No.")
 

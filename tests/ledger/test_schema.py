@@ -27,7 +27,7 @@ from game_operator.ledger.books.days import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
 from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts
-from game_operator.ledger.sql import write_with
+from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
@@ -341,8 +341,8 @@ def test_granted_rights_are_enough_for_all_but_migrating(postgres_url: str, cler
         assert ledger.verify(full=True).sound
         assert drop(ledger) == 3
         assert ledger.maintain(drop_after=90 * DAY_MILLIS).finished
-        assert write_with(ledger, lambda _: make_day(P, day)) in ("made", "there")
-        assert write_with(ledger, lambda _: fold_day(P, int(time.time() // 86_400))).reason == "not 90 days over"
+        assert Office(ledger).write(lambda _: make_day(P, day)) in ("made", "there")
+        assert Office(ledger).write(lambda _: fold_day(P, int(time.time() // 86_400))).reason == "not 90 days over"
         assert ledger.verify(full=True).sound
     with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
         clerks.execute(f"DROP TABLE {P}slices")

@@ -15,8 +15,8 @@ from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, base
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.books import totals as module
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import Changes, posting
-from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
@@ -143,7 +143,7 @@ def test_what_a_reconciliation_moves(url: str) -> None:
             wallet.repair(Repair(call, "reconcile", lambda *_: iter(())))  # type: ignore[arg-type]  # It does nothing.
         paid = Changes(calls=[CallRecord("pay", "7", "p1", "p1", "b1", "PAY", -50, None, 0, NOON)])
         paid.postings.append(posting("p1", -50, "", "pay", "7", NOON))
-        write_with(ledger, lambda dialect: dialect.store("", paid, was={}))
+        Office(ledger).write(lambda dialect: dialect.store("", paid, was={}))
         row = only(ledger.totals())
         assert (row.wins, row.wins_cents, row.refunds, row.refunds_cents) == (1, 1250, 1, 500)
         assert (row.corrections, row.corrections_cents) == (1, -50)

@@ -17,7 +17,8 @@ from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAc
 from game_operator.ledger.books import verify, whole_books
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.books.whole_books import verified as read_books
-from game_operator.ledger.engine.script import Script, Work, at_once, drive
+from game_operator.ledger.steps import Steps
+from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -435,7 +436,7 @@ def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[
     if not full and "carried_unasked" in expected:
         expected = set()  # What is carried is compared with all calls, so only where all are read.
     with damaged(templates[kind], statements) as perform:
-        report = at_once(read_books(lambda script: lambda: drive(script(), perform), DEFAULT_PREFIX, full=full))
+        report = run_steps(read_books(lambda script: lambda: run_steps(script(), perform), DEFAULT_PREFIX, full=full))
     assert (report.checkpoint_millis is None) == full
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
@@ -669,7 +670,7 @@ def test_damage_of_repairs_and_payments_is_found(
 ) -> None:
     """Repairs and payments are checked as calls are, against the bet and the finding that they belong to."""
     with damaged(repaired[kind], statements) as perform:
-        report = at_once(read_books(lambda script: lambda: drive(script(), perform), DEFAULT_PREFIX, full=True))
+        report = run_steps(read_books(lambda script: lambda: run_steps(script(), perform), DEFAULT_PREFIX, full=True))
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
 
@@ -801,8 +802,8 @@ def test_what_is_committed_between_two_pages_is_no_finding(book: str) -> None:
         before = ledger.verify()
         numbers = count()
 
-        def work(read: Reader) -> Work[BooksReport]:
-            def interrupted(script: Callable[[], Script[Any]]) -> Any:
+        def work(read: Reader) -> Steps[BooksReport]:
+            def interrupted(script: Callable[[], Steps[Any]]) -> Any:
                 number = next(numbers)
                 beside.apply(withdraw(f"meanwhile-{number}", player_id="p2", amount_cents=1))
                 beside.apply(deposit(f"meanwhile-{number}", player_id="p2", amount_cents=2))
@@ -851,8 +852,8 @@ def test_a_drop_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> N
         settle(beside)
         numbers = count()
 
-        def work(read: Reader) -> Work[BooksReport]:
-            def interrupted(script: Callable[[], Script[Any]]) -> Any:
+        def work(read: Reader) -> Steps[BooksReport]:
+            def interrupted(script: Callable[[], Steps[Any]]) -> Any:
                 if next(numbers) == page:
                     assert drop(beside)
                 return read(script)

@@ -9,8 +9,8 @@ import pytest
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books.verify import Verification
 from game_operator.ledger.books.whole_books import HourlySums
-from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.staff.queries import Listing
+from game_operator.ledger.steps import Execute, Step
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, rows, run

@@ -16,8 +16,8 @@ import pytest
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import Outcome
 from game_operator.ledger.api import DEFAULT_TERMS
+from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue, CommitQueue
-from game_operator.ledger.engine.script import Result
 from game_operator.ledger.rules.book import Item
 from tests.support.calls import ask_balance
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from game_operator.ledger.engine.script import Step
+from game_operator.ledger.steps import Step
 
 __all__ = ["DEFAULT_PREFIX", "damage", "damaged", "is_sqlite", "path_in", "rows", "run"]
 

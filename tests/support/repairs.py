@@ -5,10 +5,10 @@ from typing import Any
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import Outcome, SqlLedger
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
-from game_operator.ledger.sql import read_with
+from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import Finding, page_of_findings
 from game_operator.ledger.staff.repairs import Payment, Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.crowds import PATIENCE_SECONDS, meet
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def nothing(_outcome: Outcome, _dialect: SqlDialect) -> Script[None]:
+def nothing(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
     """Do nothing beside."""
     yield from ()
 
@@ -59,8 +59,7 @@ def pay(ledger: SqlLedger, finding_id: int, **terms: Any) -> tuple[Finding, Outc
 
 def findings(ledger: SqlLedger, source: str = "") -> list[Finding]:
     """Return all findings of a source, the resolved ones too."""
-    return read_with(
-        ledger,
+    return Office(ledger).read(
         lambda dialect: page_of_findings(dialect, after=0, most=999, resolved=True, source=source, subject=None),
     )
 

@@ -117,10 +117,11 @@ def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> Non
 
     Opened with them, it would take note of them, and the wallet that serves from it would refuse its calls.
     """
-    from game_operator.ledger.sql import SqlLedger, are_balances_elsewhere
+    from game_operator.ledger.office import Office
+    from game_operator.ledger.sql import SqlLedger
 
     with SqlLedger(address, migrate=False, table_prefix=prefix) as ledger:
-        if not are_balances_elsewhere(ledger):
+        if not Office(ledger).are_balances_elsewhere():
             raise ConfigurationError(
                 f"No wallet has served the ledger {prefix}* from {accounts.table} yet: its balances are its own. Is "
                 "--table-prefix right? Else leave --accounts-table and its variable out, or begin with `game-operator "

@@ -46,13 +46,13 @@ class SettlingOptions:
             with _made(self.wallet) as opened:
                 yield opened
             return
-        from game_operator.ledger.sql import are_balances_elsewhere
+        from game_operator.ledger.office import Office
         from game_operator.wallet import Wallet
 
         accounts = place.accounts()
         with place.opened() as ledger:
             check_source(ledger, self.source)
-            if accounts is None and are_balances_elsewhere(ledger):
+            if accounts is None and Office(ledger).are_balances_elsewhere():
                 raise ConfigurationError(
                     "The balances of this ledger are in your own table. Pass your wallet as --wallet MODULE:FUNCTION, "
                     "or the table as --accounts-table, --accounts-key and --accounts-balance."

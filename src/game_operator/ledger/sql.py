@@ -1,6 +1,6 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
-from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
+from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase, Store
 from game_operator.ledger.books.maintain import MaintainReport
@@ -26,16 +26,15 @@ from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
-from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
+from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
+from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
@@ -198,7 +197,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError: *amount* is not a Decimal.
             ConfigurationError: The accounts are not the ledger's own.
         """
-        return adjusted(self, player_id, amount, reference=reference).balance_cents
+        check_own(self._accounts, "adjust")
+        check_owned(self._owns, player_id)
+        return self._write(lambda: adjust(player_id, amount, reference, self._fit)).balance_cents
 
     def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """
@@ -585,66 +586,3 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 if len(records) < size:
                     return
                 after = records[-1]
-
-
-def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]]) -> T:
-    """
-    Run a script of the back office that only reads, in one transaction over the ledger's connection.
-
-    On SQLite it reads one snapshot. On PostgreSQL each statement sees what was committed before it; ``survey_with``
-    reads one snapshot on both.
-    """
-    return ledger._read(lambda: script(ledger._fit))
-
-
-def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]], use: Use = "survey") -> T:
-    """Run a script that reads much from one snapshot, over a connection beside the ledger's: no call waits."""
-    return ledger._survey(lambda: script(ledger._fit), use)
-
-
-def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Steps[T]]) -> T:
-    """Run a script of the back office in one transaction; where it raises ConflictError it begins anew."""
-    return ledger._write(lambda: script(ledger._fit))
-
-
-def known_accounts(ledger: SqlLedger, keys: Collection[str]) -> set[str] | None:
-    """
-    Return which of *keys* are accounts of the ledger, or rows of its TableAccounts.
-
-    None if that cannot be asked for many at once: accounts behind an object, and keys of several columns.
-    """
-    return ledger._read(lambda: ledger._fit.accounts.known(frozenset(keys)))
-
-
-def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
-    """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
-    check_own(ledger._accounts, "adjust")
-    check_owned(ledger._owns, player_id)
-    return ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
-
-
-def check_owned_players(ledger: SqlLedger, player_ids: Iterable[str]) -> None:
-    """Raise LedgerError for a player that *ledger* does not own."""
-    if ledger._owns is not None:
-        for each in player_ids:
-            check_owned(ledger._owns, each)
-
-
-def resolve_anomalies(ledger: SqlLedger, ids: Sequence[int]) -> None:
-    """Mark anomalies as looked after; if one does not exist, mark none and raise RetryRefusedError."""
-    run(ledger._resolved(ids))
-
-
-def are_balances_elsewhere(ledger: SqlLedger) -> bool:
-    """Return whether a ledger was opened here whose balances are in the operator's own table."""
-    return bool(ledger._read(lambda: is_marked(ledger._prefix)))
-
-
-def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]:
-    """Return the sources that the ledger knows, with how many bets of each are OPEN."""
-    return ledger._survey(lambda: source_details(ledger._prefix, most_bets), "listing")
-
-
-def oldest_bets(ledger: SqlLedger, wanted: BetsWanted, most: int) -> list[BetRecord]:
-    """Return at most *most* bets of one source or of all, the oldest first."""
-    return ledger._survey(partial(queries.oldest_bets, ledger._prefix, wanted, most), "listing")

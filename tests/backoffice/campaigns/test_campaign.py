@@ -12,12 +12,11 @@ import pytest
 
 from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, RunError
-from game_operator.backoffice.campaigns import Counted, GrantResult, granting, run_states
+from game_operator.backoffice.campaigns import Counted, GrantResult, granting
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
-from game_operator.backoffice.journal import journal
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.sql import write_with
+from game_operator.ledger.office import Office
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
 
 pytestmark = pytest.mark.outside
@@ -221,17 +220,18 @@ class _Commits:
     def __init__(self, patch: pytest.MonkeyPatch, last: int = 1 << 30) -> None:
         self.done = 0
 
-        def counted(ledger: SqlLedger, script: Any) -> Any:
+        write = Office.write
+
+        def counted(office: Office, script: Any) -> Any:
             if self.done >= last:
                 raise _KilledError
-            result = write_with(ledger, script)
+            result = write(office, script)
             self.done += 1
             if self.done == last:
                 raise _KilledError
             return result
 
-        for module in (granting, journal, run_states):
-            patch.setattr(module, "write_with", counted)
+        patch.setattr(Office, "write", counted)
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -260,12 +260,12 @@ def test_an_interrupted_plan_has_one_canary(
 
 def _end_leases(ledger: SqlLedger) -> None:
     """Let the leases of processes that have died be over, as they are a minute later."""
-    from game_operator.ledger.engine.script import Execute, Script
+    from game_operator.ledger.steps import Execute, Steps
 
-    def script(dialect: Any) -> Script[None]:
+    def script(dialect: Any) -> Steps[None]:
         yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
 
-    write_with(ledger, script)
+    Office(ledger).write(script)
 
 
 @pytest.mark.parametrize(

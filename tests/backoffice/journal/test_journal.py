@@ -14,8 +14,8 @@ from game_operator.backoffice.journal.journal import (
 from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger import SqlLedger
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import write_with
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8)]
 
@@ -198,7 +198,7 @@ def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
         assert chunk is not None
         journal.save(chunk, [], done=True)
     ready = clock.millis + 1
-    write_with(journal.ledger, lambda dialect: move_items_script(dialect, run.id, ["c", "a"], ready_at_millis=ready))
+    Office(journal.ledger).write(lambda dialect: move_items_script(dialect, run.id, ["c", "a"], ready_at_millis=ready))
     assert journal.claim(run.id, "one") is None
     clock.millis += 1
     again = journal.claim(run.id, "one")
@@ -258,8 +258,7 @@ def test_brakes_count_over_all_processes(journal: Journal) -> None:
     run = begun(journal, "a")
 
     def moves(cents: int, most: int, most_cents: int) -> bool:
-        return write_with(
-            journal.ledger,
+        return Office(journal.ledger).write(
             lambda dialect: journal.count_moved_script(dialect, run.id, cents, most=most, most_cents=most_cents),
         )
 
@@ -295,7 +294,7 @@ def test_items_are_added_to_a_chunk_that_is_being_worked_on(ledger: SqlLedger) -
     chunk = journal.claim(run.id, "one")
     assert chunk is not None
     items = [NewItem("a", {}), NewItem("c", {}), NewItem("d", {"of": "d"}, 7)]
-    added = write_with(ledger, lambda dialect: add_items_to_script(dialect, chunk, items))
+    added = Office(ledger).write(lambda dialect: add_items_to_script(dialect, chunk, items))
     assert added == {"d"}
     found = journal.item(run.id, "d")
     assert found is not None

@@ -16,7 +16,7 @@ from game_operator.backoffice.journal.records import Run
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS
 from game_operator.backoffice.reconcile.population import PAGE, first_cursor, keep_looks, page
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.sql import read_with, write_with
+from game_operator.ledger.office import Office
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
 
 pytestmark = pytest.mark.outside
@@ -73,7 +73,7 @@ def found(ledger: SqlLedger, run_: Run) -> list[str]:
     """Return the bets of a run in their order, each as often as it is found."""
     bets: list[str] = []
     while run_.cursor:
-        part = read_with(ledger, partial(page, run_))
+        part = Office(ledger).read(partial(page, run_))
         assert len(part.items) <= PAGE * 2
         bets += [item.key for item in part.items]
         run_ = run_._replace(cursor=part.cursor)
@@ -104,7 +104,7 @@ def test_bets_that_no_deposit_settles(ledger: SqlLedger, database_url: str) -> N
     put(database_url, [a_bet("theirs", "SPENT", MIN_AGE, source="other")])
     assert found(ledger, begun(ledger)) == ["known", "old"]
     look = {"known": (NOW, b"d" * 32)}
-    write_with(ledger, lambda dialect: keep_looks(look, "", "s", dialect))
+    Office(ledger).write(lambda dialect: keep_looks(look, "", "s", dialect))
     assert found(ledger, begun(ledger)) == ["old"]
     assert found(ledger, begun(ledger, service="another")) == ["known", "old"]
 
@@ -163,11 +163,11 @@ def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
     """However many bets there are, a page at a time is in memory."""
     put(database_url, [a_bet(f"b{number:06}", "OPEN", MIN_AGE) for number in range(10_000)])
     run_, count = begun(ledger), 0
-    read_with(ledger, partial(page, run_))
+    Office(ledger).read(partial(page, run_))
     tracemalloc.start()
     try:
         while run_.cursor:
-            part = read_with(ledger, partial(page, run_))
+            part = Office(ledger).read(partial(page, run_))
             count += len(part.items)
             run_ = run_._replace(cursor=part.cursor)
         _, peak = tracemalloc.get_traced_memory()
@@ -212,7 +212,7 @@ def _plan(ledger: SqlLedger, url: str, run_: Run) -> str:
         yield from ()
         return step
 
-    step: Any = read_with(ledger, asked)
+    step: Any = Office(ledger).read(asked)
     if is_sqlite(url):
         with closing(sqlite3.connect(path_in(url))) as connection:
             rows = connection.execute(f"EXPLAIN QUERY PLAN {step.sql}", step.parameters).fetchall()

@@ -35,7 +35,8 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import check_source_name
-from game_operator.ledger.sql import SqlLedger, check_owned_players, known_accounts
+from game_operator.ledger.office import Office
+from game_operator.ledger.sql import SqlLedger
 from game_operator.protocol.http import service_name
 
 if TYPE_CHECKING:
@@ -171,8 +172,8 @@ class Campaign:
 
     def _known_players(self, player_ids: Collection[str], *, check_players: bool) -> set[str] | None:
         """Return which players are known, if that is to be checked; raise LedgerError for one of another ledger."""
-        check_owned_players(self._ledger, sorted(player_ids))
-        return known_accounts(self._ledger, player_ids) if check_players else None
+        Office(self._ledger).check_owned(sorted(player_ids))
+        return Office(self._ledger).known_accounts(player_ids) if check_players else None
 
     def run(
         self,
@@ -363,7 +364,7 @@ class Campaign:
         run = self._known()
         if run.state != "finished":
             self._check_may_go(run, confirm=confirm, again=again)
-            check_owned_players(self._ledger, (each.player_id for each in self.results()))
+            Office(self._ledger).check_owned(each.player_id for each in self.results())
             if interval_micros is None:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]

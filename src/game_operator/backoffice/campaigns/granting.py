@@ -24,8 +24,8 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, Run
 from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError, one_line
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
-from game_operator.ledger.sql import write_with
+from game_operator.ledger.office import Office
+from game_operator.ledger.steps import Steps
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -229,7 +229,7 @@ class Granting:
         """
         is_begun, turns = False, self._turns
 
-        def beside(dialect: SqlDialect) -> Script[None]:
+        def beside(dialect: SqlDialect) -> Steps[None]:
             nonlocal is_begun, turns
             if stops:
                 yield from pause_script(self._journal, dialect, self._run_id, stops)
@@ -257,7 +257,7 @@ class Granting:
             time.sleep(max(0.0, self._turns.popleft() - time.monotonic()))
         return is_begun
 
-    def _next_script(self, dialect: SqlDialect, chunk: Chunk, item: Item, turns: deque[float]) -> Script[bool]:
+    def _next_script(self, dialect: SqlDialect, chunk: Chunk, item: Item, turns: deque[float]) -> Steps[bool]:
         """Begin a grant whose turn is near; return False if it is not, or nothing is begun any more."""
         if not turns or turns[0] - time.monotonic() > _NEAR_SECONDS or self._stopping.is_set():
             return False
@@ -268,7 +268,7 @@ class Granting:
         if self._stopping.is_set():
             return False
         if not self._turns:
-            self._turns = write_with(self._journal.ledger, self._turns_script)
+            self._turns = Office(self._journal.ledger).write(self._turns_script)
         if not self._turns:
             return False
         turn, renewed = self._turns.popleft(), time.monotonic()
@@ -283,7 +283,7 @@ class Granting:
                 renewed = time.monotonic()
         return True
 
-    def _turns_script(self, dialect: SqlDialect) -> Script[deque[float]]:
+    def _turns_script(self, dialect: SqlDialect) -> Steps[deque[float]]:
         turns = yield from self._journal.turns_script(dialect, self._run_id, _MOST_AHEAD, _AHEAD_SECONDS)
         now = time.monotonic()
         return deque(now + seconds for seconds in turns)

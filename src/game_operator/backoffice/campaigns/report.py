@@ -21,9 +21,9 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Rows, Script
-from game_operator.ledger.sql import read_with
+from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import Finding
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 #: At most so many findings are in a report.
 MOST_FINDINGS: Final = 1_000
@@ -132,10 +132,10 @@ def _status(journal: Journal, run: Run) -> dict[str, Any]:
 def _rows(journal: Journal, name: str, *parameters: object) -> Rows:
     """Return the rows of a statement of campaign.sql."""
 
-    def script(dialect: SqlDialect) -> Script[Rows]:
+    def script(dialect: SqlDialect) -> Steps[Rows]:
         return (yield Execute(sql_of(dialect)[name], parameters))  # type: ignore[no-any-return]  # Rows.
 
-    return read_with(journal.ledger, script)
+    return Office(journal.ledger).read(script)
 
 
 def report_on(journal: Journal, run: Run) -> CampaignReport:

@@ -18,7 +18,7 @@ from game_operator.backoffice.case.redaction import Redaction
 from game_operator.backoffice.case.rows import rows_of_bet
 from game_operator.errors import GameOperatorError, shown
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.sql import survey_with
+from game_operator.ledger.office import Office
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def case_file(
     """
     _check(ledger, bet_id)
     made_at_millis = clock_millis()
-    rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
+    rows = Office(ledger).survey(lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
     provider, comparison = asked(client, rows.ours, bet_id, clock_millis)
     raw: dict[str, Any] = {
         "bet_id": bet_id,

@@ -13,11 +13,11 @@ from game_operator.backoffice.reconcile.population import ours_of
 from game_operator.ledger import AnomalyRecord, BetRecord
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.anomalies import OF_SOURCE, record_of
 from game_operator.ledger.staff.findings import Finding
+from game_operator.ledger.steps import Execute, Kind, Steps
 
 
 class KeptCall(NamedTuple):
@@ -96,7 +96,7 @@ _LOOK_COLUMNS = (
 )
 
 
-def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRows]:
+def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Steps[KeptRows]:
     """Return all rows of a bet; of one that nobody knows, no rows."""
     sql = _sql(dialect.kind, dialect.prefix)
     ours = (yield from ours_of({bet_id}, source, dialect))[bet_id]
@@ -135,7 +135,7 @@ def _plain(row: Sequence[Any]) -> list[Any]:
     return [bytes(value) if isinstance(value, memoryview) else value for value in row]
 
 
-def _anomalies(sql: dict[str, str], bet_id: str, source: str) -> Script[tuple[KeptAnomaly, ...]]:
+def _anomalies(sql: dict[str, str], bet_id: str, source: str) -> Steps[tuple[KeptAnomaly, ...]]:
     # A text in a body, in a field of any name, that is the bet's id.
     spellings = [json.dumps(bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
     rows = [

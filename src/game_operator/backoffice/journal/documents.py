@@ -8,9 +8,10 @@ other's, and nothing is locked while one of them thinks.
 from functools import lru_cache
 
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
-from game_operator.ledger.sql import SqlLedger, read_with, write_with
+from game_operator.ledger.office import Office
+from game_operator.ledger.sql import SqlLedger
+from game_operator.ledger.steps import Execute, Steps
 
 
 @lru_cache
@@ -21,11 +22,11 @@ def _statements(prefix: str) -> dict[str, str]:
 def document(ledger: SqlLedger, name: str) -> bytes | None:
     """Return the document called *name*, or None if there is none."""
 
-    def script(dialect: SqlDialect) -> Script[bytes | None]:
+    def script(dialect: SqlDialect) -> Steps[bytes | None]:
         rows = yield Execute(_statements(dialect.prefix)["read"], (name,))
         return bytes(rows[0][0]) if rows else None
 
-    return read_with(ledger, script)
+    return Office(ledger).read(script)
 
 
 def keep_document(ledger: SqlLedger, name: str, body: bytes, *, before: bytes | None) -> bool:
@@ -42,10 +43,10 @@ def keep_document(ledger: SqlLedger, name: str, body: bytes, *, before: bytes | 
         Whether it is stored. It is not if the document is another one than *before* by now: read it again.
     """
 
-    def script(dialect: SqlDialect) -> Script[bool]:
+    def script(dialect: SqlDialect) -> Steps[bool]:
         statements, at_millis = _statements(dialect.prefix), (yield from dialect.now_millis())
         if before is None:
             return bool((yield Execute(statements["insert"], (name, body, at_millis))))
         return bool((yield Execute(statements["update"], (body, at_millis, name, before))))
 
-    return write_with(ledger, script)
+    return Office(ledger).write(script)

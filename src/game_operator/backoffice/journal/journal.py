@@ -20,10 +20,11 @@ from game_operator.backoffice.journal.records import (
 )
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import ConflictError, Execute, Rows, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import SqlLedger, read_with, write_with
+from game_operator.ledger.sql import SqlLedger
+from game_operator.ledger.steps import ConflictError, Execute, Rows, Steps
 
 T = TypeVar("T")
 
@@ -80,7 +81,7 @@ class Journal:
         self._clock_millis = clock_millis
         self.lease_millis: int = lease_millis
 
-    def now_script(self, dialect: SqlDialect) -> Script[int]:
+    def now_script(self, dialect: SqlDialect) -> Steps[int]:
         """Return the time."""
         if self._clock_millis is not None:
             yield from ()
@@ -89,7 +90,7 @@ class Journal:
 
     def now_millis(self) -> int:
         """Return the time."""
-        return read_with(self.ledger, self.now_script)
+        return Office(self.ledger).read(self.now_script)
 
     # --- runs
 
@@ -115,7 +116,7 @@ class Journal:
             RunError: There is a run of that name, or one of the same service and source is under way.
         """
 
-        def script(dialect: SqlDialect) -> Script[Run]:
+        def script(dialect: SqlDialect) -> Steps[Run]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
             text = json.dumps(parameters, sort_keys=True, default=str)
             values = (kind, name, source, service, text, digest, seed, now, actor, reason, now, now, cursor)
@@ -131,38 +132,38 @@ class Journal:
                 raise ConflictError
             raise RunError(_taken(known))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
     def run(self, run_id: int) -> Run:
         """Return a run; raise RunError if there is none."""
-        return read_with(self.ledger, lambda dialect: _run(dialect, run_id))
+        return Office(self.ledger).read(lambda dialect: _run(dialect, run_id))
 
     def named(self, kind: str, name: str) -> Run | None:
         """Return the run with a name, or None."""
-        return read_with(self.ledger, lambda dialect: _first_run(dialect, "named_run", kind, name))
+        return Office(self.ledger).read(lambda dialect: _first_run(dialect, "named_run", kind, name))
 
     def under_way(self, kind: str, source: str, service: str) -> Run | None:
         """Return the run without a name that is under way, or None."""
-        return read_with(self.ledger, lambda dialect: _under_way(dialect, kind, source, service))
+        return Office(self.ledger).read(lambda dialect: _under_way(dialect, kind, source, service))
 
     def runs(self, kind: str, *, before: int = 2**62, most: int = 100) -> list[Run]:
         """Return at most *most* runs of a kind, the latest first, of those with a lower number than *before*."""
 
-        def script(dialect: SqlDialect) -> Script[list[Run]]:
+        def script(dialect: SqlDialect) -> Steps[list[Run]]:
             rows = yield Execute(_sql(dialect)["runs"], (kind, before, most))
             return [Run(*row) for row in rows]
 
-        return read_with(self.ledger, script)
+        return Office(self.ledger).read(script)
 
     def set_state(self, run_id: int, state: RunState, why: str = "") -> bool:
         """Change the state of a run that is under way; return whether it was."""
 
-        def script(dialect: SqlDialect) -> Script[bool]:
+        def script(dialect: SqlDialect) -> Steps[bool]:
             now = yield from self.now_script(dialect)
             ended = None if state in ("planning", "running", "paused") else now
             return bool((yield Execute(_sql(dialect)["set_state"], (state, why, now, ended, state, run_id))))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
     # --- items and chunks
 
@@ -183,7 +184,7 @@ class Journal:
         page that another process has added meanwhile is left out: the cursor says so.
         """
 
-        def script(dialect: SqlDialect) -> Script[Run]:
+        def script(dialect: SqlDialect) -> Steps[Run]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
             state = "running" if ready else "planning"
             moved = yield Execute(sql["set_cursor"], (cursor, state, now, run.id, run.cursor, run.state))
@@ -193,13 +194,13 @@ class Journal:
                 )
             return (yield from _run(dialect, run.id))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
     def claim(self, run_id: int, worker: str, *, lease_millis: int | None = None) -> Chunk | None:
         """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
         lease = self.lease_millis if lease_millis is None else lease_millis
 
-        def script(dialect: SqlDialect) -> Script[Chunk | None]:
+        def script(dialect: SqlDialect) -> Steps[Chunk | None]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
             run = yield from _run(dialect, run_id)
             if run.state != "running":
@@ -211,25 +212,25 @@ class Journal:
             items = yield Execute(sql["items_of_chunk"], (run_id, number))
             return Chunk(run_id, number, attempt, tuple(map(_item, items)))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
     def waiting(self, run_id: int) -> tuple[int, int] | None:
         """Return when the next chunk can be taken, and how many are not done; None once all are."""
 
-        def script(dialect: SqlDialect) -> Script[tuple[int, int] | None]:
+        def script(dialect: SqlDialect) -> Steps[tuple[int, int] | None]:
             rows: Rows = yield Execute(_sql(dialect)["waiting"], (run_id,))
             return (int(rows[0][0]), int(rows[0][1])) if rows[0][1] else None
 
-        return read_with(self.ledger, script)
+        return Office(self.ledger).read(script)
 
     def progress(self, run_id: int) -> tuple[int, int]:
         """Return how many chunks of a run are done, and how many there are."""
 
-        def script(dialect: SqlDialect) -> Script[tuple[int, int]]:
+        def script(dialect: SqlDialect) -> Steps[tuple[int, int]]:
             rows: Rows = yield Execute(_sql(dialect)["progress"], (run_id,))
             return int(rows[0][0]), int(rows[0][1])
 
-        return read_with(self.ledger, script)
+        return Office(self.ledger).read(script)
 
     def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
@@ -238,13 +239,13 @@ class Journal:
         Return False, and commit nothing, if the run is not running any more.
         """
 
-        def script(dialect: SqlDialect) -> Script[bool]:
+        def script(dialect: SqlDialect) -> Steps[bool]:
             yield from self.fence_script(dialect, chunk)
             return (yield from self.begin_item_script(dialect, chunk, key, state))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
-    def begin_item_script(self, dialect: SqlDialect, chunk: Chunk, key: str, state: str) -> Script[bool]:
+    def begin_item_script(self, dialect: SqlDialect, chunk: Chunk, key: str, state: str) -> Steps[bool]:
         """Do the same in a transaction that has passed the fence."""
         if (yield from _run(dialect, chunk.run_id)).state != "running":
             return False
@@ -261,7 +262,7 @@ class Journal:
         paced: Paced | None = None,
         done: bool = False,
         again_millis: int | None = None,
-        beside: Callable[[SqlDialect], Script[None]] | None = None,
+        beside: Callable[[SqlDialect], Steps[None]] | None = None,
     ) -> None:
         """
         Commit what became of items of a chunk, and renew its lease.
@@ -279,7 +280,7 @@ class Journal:
             LeaseLostError: Another process has the chunk now, or the run ended; nothing was committed.
         """
 
-        def script(dialect: SqlDialect) -> Script[None]:
+        def script(dialect: SqlDialect) -> Steps[None]:
             yield from self.fence_script(dialect, chunk, done=done)
             yield from self.results_script(dialect, chunk.run_id, results, findings)
             if paced is not None:
@@ -290,9 +291,9 @@ class Journal:
                 identity = (chunk.run_id, chunk.number, chunk.attempt)
                 yield Execute(_sql(dialect)["release"], (again_millis, *identity))
 
-        write_with(self.ledger, script)
+        Office(self.ledger).write(script)
 
-    def fence_script(self, dialect: SqlDialect, chunk: Chunk, *, done: bool = False) -> Script[None]:
+    def fence_script(self, dialect: SqlDialect, chunk: Chunk, *, done: bool = False) -> Steps[None]:
         """Renew the lease of *chunk*, or end it; raise LeaseLostError if another process has it."""
         now = yield from self.now_script(dialect)
         state = "done" if done else "leased"
@@ -304,7 +305,7 @@ class Journal:
 
     def results_script(
         self, dialect: SqlDialect, run_id: int, results: Sequence[ItemResult], findings: Sequence[NewFinding] = ()
-    ) -> Script[None]:
+    ) -> Steps[None]:
         """Store what became of items, and findings."""
         now = yield from self.now_script(dialect)
         rows = [
@@ -328,7 +329,7 @@ class Journal:
 
     def count_moved_script(
         self, dialect: SqlDialect, run_id: int, cents: int, *, most: int, most_cents: int
-    ) -> Script[bool]:
+    ) -> Steps[bool]:
         """Count an item that moves *cents*; return False if it would be more than the brakes let through."""
         return bool((yield Execute(_sql(dialect)["count_moved"], (cents, run_id, most, cents, most_cents))))
 
@@ -340,7 +341,7 @@ class Journal:
         """
         who = (run.kind, run.source, run.service, run.actor, run.id)
 
-        def script(dialect: SqlDialect) -> Script[list[tuple[int, int]]]:
+        def script(dialect: SqlDialect) -> Steps[list[tuple[int, int]]]:
             # Not one statement: a planner without statistics would read the items of all runs.
             moved: list[tuple[int, int]] = []
             for (run_id,) in (yield Execute(_sql(dialect)["runs_that_moved"], (*who, since_millis))):
@@ -349,7 +350,7 @@ class Journal:
                     moved += [(int(at), int(cents)) for at, cents in rows]
             return moved
 
-        return read_with(self.ledger, script)
+        return Office(self.ledger).read(script)
 
     def turns(
         self, run_id: int, count: int, *, within_seconds: float | None = None, soon_seconds: float | None = None
@@ -362,10 +363,10 @@ class Journal:
         away than that.
         """
 
-        def script(dialect: SqlDialect) -> Script[list[float]]:
+        def script(dialect: SqlDialect) -> Steps[list[float]]:
             return (yield from self.turns_script(dialect, run_id, count, within_seconds, soon_seconds))
 
-        return write_with(self.ledger, script)
+        return Office(self.ledger).write(script)
 
     def turns_script(
         self,
@@ -374,7 +375,7 @@ class Journal:
         count: int,
         within_seconds: float | None = None,
         soon_seconds: float | None = None,
-    ) -> Script[list[float]]:
+    ) -> Steps[list[float]]:
         """Take turns, as ``turns`` does."""
         run, now = (yield from _run(dialect, run_id)), (yield from self.now_script(dialect))
         micros = now * 1_000
@@ -392,7 +393,7 @@ class Journal:
         end, interval = rows[0]
         return [max(0, (end - (count - number) * interval) // 1_000 - now) / 1_000 for number in range(count)]
 
-    def _pace_script(self, dialect: SqlDialect, run_id: int, paced: Paced) -> Script[None]:
+    def _pace_script(self, dialect: SqlDialect, run_id: int, paced: Paced) -> Steps[None]:
         """Slow down after refusals, and speed up again after answers; pause a run whose calls keep failing."""
         now = yield from self.now_script(dialect)
         run = yield from _run(dialect, run_id)
@@ -413,9 +414,9 @@ class Journal:
 
     def item(self, run_id: int, key: str) -> Item | None:
         """Return an item of a run, or None."""
-        return read_with(self.ledger, lambda dialect: self.item_script(dialect, run_id, key))
+        return Office(self.ledger).read(lambda dialect: self.item_script(dialect, run_id, key))
 
-    def item_script(self, dialect: SqlDialect, run_id: int, key: str) -> Script[Item | None]:
+    def item_script(self, dialect: SqlDialect, run_id: int, key: str) -> Steps[Item | None]:
         """Return an item of a run, or None."""
         rows = yield Execute(_sql(dialect)["item"], (run_id, key))
         return _item(rows[0]) if rows else None
@@ -424,7 +425,7 @@ class Journal:
         """Yield the items of a run by their keys; with *state* those in it."""
         after = ""
         while True:
-            page = read_with(self.ledger, lambda dialect: _page(dialect, run_id, after, state))  # noqa: B023 - run at once
+            page = Office(self.ledger).read(lambda dialect: _page(dialect, run_id, after, state))  # noqa: B023 - run at once
             yield from page
             if len(page) < _PAGE:
                 return
@@ -433,16 +434,16 @@ class Journal:
     def counts(self, run_id: int) -> dict[str, tuple[int, int]]:
         """Return how many items of a run are in each state, and the money at stake."""
 
-        def script(dialect: SqlDialect) -> Script[dict[str, tuple[int, int]]]:
+        def script(dialect: SqlDialect) -> Steps[dict[str, tuple[int, int]]]:
             rows = yield Execute(_sql(dialect)["counts"], (run_id,))
             return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
 
-        return read_with(self.ledger, script)
+        return Office(self.ledger).read(script)
 
 
 def add_items_script(
     dialect: SqlDialect, run_id: int, items: Sequence[NewItem], *, chunk_size: int, ready_at_millis: int
-) -> Script[int]:
+) -> Steps[int]:
     """Add items in chunks; those whose keys the run has are left out. Return how many were added."""
     sql = _sql(dialect)
     first = (yield Execute(sql["last_chunk"], (run_id,)))[0][0] + 1
@@ -458,14 +459,14 @@ def add_items_script(
     return len((yield Execute(sql["add_items"], (run_id, json.dumps(rows)))))
 
 
-def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Script[set[str]]:
+def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Steps[set[str]]:
     """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
     rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.at_stake_cents] for each in items]
     added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, json.dumps(rows)))
     return {row[0] for row in added}
 
 
-def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Script[None]:
+def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Steps[None]:
     """Put items that are there already into a further chunk."""
     sql = _sql(dialect)
     number = (yield Execute(sql["last_chunk"], (run_id,)))[0][0] + 1
@@ -487,16 +488,16 @@ def _sql(dialect: SqlDialect) -> dict[str, str]:
     )
 
 
-def _first_run(dialect: SqlDialect, name: str, *parameters: object) -> Script[Run | None]:
+def _first_run(dialect: SqlDialect, name: str, *parameters: object) -> Steps[Run | None]:
     rows = yield Execute(_sql(dialect)[name], parameters)
     return Run(*rows[0]) if rows else None
 
 
-def _under_way(dialect: SqlDialect, kind: str, source: str, service: str) -> Script[Run | None]:
+def _under_way(dialect: SqlDialect, kind: str, source: str, service: str) -> Steps[Run | None]:
     return (yield from _first_run(dialect, "run_under_way", kind, source, service))
 
 
-def _run(dialect: SqlDialect, run_id: int) -> Script[Run]:
+def _run(dialect: SqlDialect, run_id: int) -> Steps[Run]:
     found = yield from _first_run(dialect, "run", run_id)
     if found is None:
         raise RunError(f"There is no run {run_id}.")
@@ -515,7 +516,7 @@ def _item(row: Sequence[Any]) -> Item:
     return item._replace(evidence=evidence, digest=None if item.digest is None else bytes(item.digest))
 
 
-def _page(dialect: SqlDialect, run_id: int, after: str, state: str | None) -> Script[list[Item]]:
+def _page(dialect: SqlDialect, run_id: int, after: str, state: str | None) -> Steps[list[Item]]:
     name, parameters = "page_of_items", [run_id, after]
     if state is not None:
         name, parameters = "page_of_items_in_state", [run_id, after, state]

@@ -14,9 +14,9 @@ from game_operator.codes import BetState
 from game_operator.errors import FindingError, NoAnswerError, RepairRefusedError, shown
 from game_operator.ledger.api import BetRecord, Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import SqlLedger, read_with, survey_with, write_with
+from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import (
     LATE_KINDS,
     Finding,
@@ -26,6 +26,7 @@ from game_operator.ledger.staff.findings import (
     resolve_finding,
 )
 from game_operator.ledger.staff.repairs import Payment, Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models import BetNotFound
 from game_operator.models.webhooks import RollbackCall
 from game_operator.protocol.http import service_name
@@ -42,7 +43,7 @@ def findings_of(
     after = 0
     while True:
         script = partial(page_of_findings, after=after, most=_PAGE, resolved=resolved, source=source, subject=bet_id)
-        found = survey_with(ledger, script, "listing")
+        found = Office(ledger).survey(script, "listing")
         yield from found
         if len(found) < _PAGE:
             return
@@ -59,11 +60,11 @@ def resolve(ledger: SqlLedger, finding_id: int, *, source: str = "", actor: str,
     """
     check_person(actor, reason)
 
-    def script(dialect: SqlDialect) -> Script[Finding]:
+    def script(dialect: SqlDialect) -> Steps[Finding]:
         _check_source((yield from finding(finding_id, dialect)), source)
         return (yield from resolve_finding(finding_id, actor, reason, dialect))
 
-    return write_with(ledger, script)
+    return Office(ledger).write(script)
 
 
 def pay(
@@ -79,7 +80,7 @@ def pay(
     """
     check_person(actor, reason)
     ledger = _ledger_of(wallet)
-    found = read_with(ledger, partial(finding, finding_id))
+    found = Office(ledger).read(partial(finding, finding_id))
     _check_source(found, wallet.terms.source)
     due_cents = _due_cents(found, ledger)
     return wallet.pay(Payment(finding_id, actor, reason, frozenset(counting_claims), due_cents))[0]
@@ -90,7 +91,7 @@ def _due_cents(found: Finding, ledger: SqlLedger) -> int | None:
     if found.owed_cents is not None or found.kind in LATE_KINDS:
         return found.at_stake_cents
     there = bet_in(found.evidence or b"", found.subject)
-    ours = read_with(ledger, partial(ours_of, {found.subject}, found.source))[found.subject]
+    ours = Office(ledger).read(partial(ours_of, {found.subject}, found.source))[found.subject]
     judged = judge(ours._replace(claim=None), Evidence(found.subject, there, b""), Limits(0, 0, None))
     return None if judged.owed_cents is None or judged.verdict != found.kind else judged.at_stake_cents
 
@@ -130,7 +131,7 @@ def refund(
         )
     if bet.state is BetState.OPEN:  # Any other is refused at once.
         service = service_name(client.base_url, client.operator_id)
-        looks = read_with(ledger, partial(looks_of, {bet_id}, source, service))
+        looks = Office(ledger).read(partial(looks_of, {bet_id}, source, service))
         since_millis, digest = looks.get(bet_id, (now, evidence.digest))
         # Nobody waits if a run has had the same answer for so long.
         ready_millis = (since_millis if digest == evidence.digest else now) + second_look_millis
@@ -185,7 +186,7 @@ def _refunded(
     reason: str,
     _outcome: Outcome,
     dialect: SqlDialect,
-) -> Script[None]:
+) -> Steps[None]:
     """Beside a refund: keep it as a finding that is resolved at once, and resolve the others about the bet."""
     found = NewFinding(
         "refunded",

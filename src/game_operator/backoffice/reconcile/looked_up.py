@@ -11,8 +11,8 @@ from game_operator.codes import BetState
 from game_operator.errors import one_line
 from game_operator.ledger.api import BetRecord
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
 from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.steps import Steps
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_id
 
@@ -72,7 +72,7 @@ class Batch:
         elif there is not None:
             self.answered.append(looked.key)
 
-    def beside(self, run: Run, journal: Journal, dialect: SqlDialect) -> Script[None]:
+    def beside(self, run: Run, journal: Journal, dialect: SqlDialect) -> Steps[None]:
         """Keep the looks, close the findings that agree now, and put off what is looked at again."""
         now = yield from journal.now_script(dialect)
         yield from keep_looks(self.looks, run.source, run.service, dialect)

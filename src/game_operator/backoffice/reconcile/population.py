@@ -17,12 +17,12 @@ from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, GameOperatorError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
 from game_operator.ledger.rules.book import named_account
 from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.ledger.staff.findings import LATE_KINDS
 from game_operator.ledger.staff.repairs import credited_cents
+from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 from game_operator.protocol.made_ids import is_test_bet
 
@@ -48,7 +48,7 @@ def first_cursor() -> str:
     return _cursor("open", *_START)
 
 
-def page(run: Run, dialect: SqlDialect) -> Script[Page]:
+def page(run: Run, dialect: SqlDialect) -> Steps[Page]:
     """Return the next page of the bets of *run*."""
     at = json.loads(run.cursor)
     phase, millis, bet_id = at["phase"], at["millis"], at["bet"]
@@ -64,29 +64,29 @@ def _cursor(phase: str, millis: int, bet_id: str) -> str:
     return json.dumps({"phase": phase, "millis": millis, "bet": bet_id})
 
 
-def _open(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+def _open(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
     old = run.as_of_millis - int(run.options["min_age_millis"])
     parameters = (*after, old, run.as_of_millis, run.source, PAGE)
     return (yield Execute(_sql(dialect)["open"], parameters))  # type: ignore[no-any-return]  # Rows.
 
 
-def _anomalies(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+def _anomalies(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
     rows: Rows = yield Execute(_sql(dialect)["anomalies"], (run.source, after[1], PAGE))
     return [(0, row[0]) for row in rows]
 
 
-def _spent(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+def _spent(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
     since, old = run.as_of_millis - _KEPT_MILLIS, run.as_of_millis - int(run.options["min_age_millis"])
     parameters = (*after, since, old, run.source, run.service, PAGE)
     return (yield Execute(_sql(dialect)["spent"], parameters))  # type: ignore[no-any-return]  # Rows.
 
 
-def _repaired(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+def _repaired(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
     parameters = (*after, run.as_of_millis - _REPAIRED_MILLIS, run.source, PAGE)
     return (yield Execute(_sql(dialect)["repaired"], parameters))  # type: ignore[no-any-return]  # Rows.
 
 
-def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
     """Draw from the bets that are settled, refused or cancelled, by the seed of the run; in SQLite row numbers."""
     share = float(run.options["sample"])
     if share <= 0:
@@ -117,7 +117,7 @@ _PAGES: Final = {
 }
 
 
-def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Script[dict[str, Ours]]:
+def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Steps[dict[str, Ours]]:
     """Return what the ledger knows of each bet."""
     sql = _sql(dialect)
     ours = dict.fromkeys(bet_ids, Ours(None))
@@ -136,7 +136,7 @@ def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Script[dict[
     return ours
 
 
-def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect) -> Script[dict[str, Ours]]:
+def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect) -> Steps[dict[str, Ours]]:
     """Return what the ledger knows of the bets of a round; others' players have no account, free bets a claim."""
     ours = yield from ours_of({each.bet_id for each in answers}, terms.source, dialect)
     for each in answers:
@@ -149,7 +149,7 @@ def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect
     return ours
 
 
-def _has_account(player_id: str, terms: Terms, dialect: SqlDialect) -> Script[bool]:
+def _has_account(player_id: str, terms: Terms, dialect: SqlDialect) -> Steps[bool]:
     if problem_of_id(player_id, 256):
         return False
     try:
@@ -159,7 +159,7 @@ def _has_account(player_id: str, terms: Terms, dialect: SqlDialect) -> Script[bo
         return False
 
 
-def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect) -> Script[str | None]:
+def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect) -> Steps[str | None]:
     """Return the identity of a claim whose body names the bet as one of its free bets."""
     since = getattr(answer.bet, "timestamp", 0) - DAY_MILLIS
     spellings = [json.dumps(answer.bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
@@ -167,7 +167,7 @@ def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect
     return next((tx_id for tx_id, body in rows if any(each in bytes(body) for each in spellings)), None)
 
 
-def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[Ours]]:
+def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Steps[list[Ours]]:
     """
     Return the bets that calls have settled last, the latest first, with what was paid for findings about them.
 
@@ -193,13 +193,13 @@ def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDiale
     return [ours[bet_id] for _, bet_id in latest]
 
 
-def looks_of(bet_ids: Set[str], source: str, service: str, dialect: SqlDialect) -> Script[dict[str, tuple[int, bytes]]]:
+def looks_of(bet_ids: Set[str], source: str, service: str, dialect: SqlDialect) -> Steps[dict[str, tuple[int, bytes]]]:
     """Return since when the service has given its latest answer about each bet, and the digest of that answer."""
     rows: Rows = yield LookUp(dialect.kind, _sql(dialect)["looks"]).of(bet_ids, service, source)
     return {row[0]: (int(row[1]), bytes(row[2])) for row in rows}
 
 
-def keep_looks(looks: Mapping[str, tuple[int, bytes]], source: str, service: str, dialect: SqlDialect) -> Script[None]:
+def keep_looks(looks: Mapping[str, tuple[int, bytes]], source: str, service: str, dialect: SqlDialect) -> Steps[None]:
     """Keep the time and the digest of answers."""
     rows: list[tuple[Any, ...]] = [(service, source, bet_id, at, digest) for bet_id, (at, digest) in looks.items()]
     if rows:
@@ -208,7 +208,7 @@ def keep_looks(looks: Mapping[str, tuple[int, bytes]], source: str, service: str
 
 def close_findings(
     bet_ids: Sequence[str], source: str, why: str, now_millis: int, kinds: Sequence[str], dialect: SqlDialect
-) -> Script[None]:
+) -> Steps[None]:
     """Resolve the open findings of *kinds* about bets whose answer agrees now."""
     named = f"({', '.join(repr(str(kind)) for kind in kinds)})"
     sql = _sql(dialect)["close_findings"].replace("(kinds)", named)
@@ -217,7 +217,7 @@ def close_findings(
         yield Execute(sql, rows, many=True)
 
 
-def judge_late_again(looked: Iterable[Ours], source: str, dialect: SqlDialect) -> Script[None]:
+def judge_late_again(looked: Iterable[Ours], source: str, dialect: SqlDialect) -> Steps[None]:
     """Work out anew what is owed by the late calls of bets, as each look finds it."""
     rows: list[tuple[Any, ...]] = []
     for ours in looked:

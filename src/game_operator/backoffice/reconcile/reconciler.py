@@ -23,7 +23,8 @@ from game_operator.errors import (
     shown,
 )
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.sql import SqlLedger, read_with
+from game_operator.ledger.office import Office
+from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import Finding, check_person
 from game_operator.protocol.http import service_name
 from game_operator.wallet import JoinedWallet, Wallet
@@ -256,7 +257,7 @@ class Reconciler:
         while run.state == "planning":
             if self._worker.is_leaving.is_set() or (until is not None and time.monotonic() >= until):
                 return False
-            found = read_with(self._ledger, partial(page, run))
+            found = Office(self._ledger).read(partial(page, run))
             run = self._journal.add_page(run, found.items, cursor=found.cursor, ready=not found.cursor)
         return True
 

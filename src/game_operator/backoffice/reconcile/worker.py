@@ -49,10 +49,10 @@ from game_operator.errors import (
 )
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.repairs import Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models import BetNotFound, ClosedBet
 from game_operator.money import cents_rounded_down
 
@@ -156,7 +156,7 @@ class Worker:
         """Look up and judge what is left of a chunk; return whether that is committed as done."""
         waiting = [item for item in chunk.items if item.state == "" or item.values.get("again")]
         keys = {item.key for item in waiting}
-        known, before = read_with(self._journal.ledger, partial(_known_of, keys, run))
+        known, before = Office(self._journal.ledger).read(partial(_known_of, keys, run))
         if before:
             self._check_service(chunk, run)
         tries: Counter[str] = Counter()
@@ -289,7 +289,7 @@ class Worker:
     def _judge_others(self, chunk: Chunk, run: Run, answers: Sequence[Evidence]) -> None:
         """Judge the bets of a round that are not items of the run yet."""
         script = partial(ours_of_round, answers, self._wallet.terms)
-        known = read_with(self._journal.ledger, script)
+        known = Office(self._journal.ledger).read(script)
         now, batch = self._now(), Batch()
         findings: list[NewFinding] = []
         for each in answers:
@@ -298,7 +298,7 @@ class Worker:
             if looked.ours.bet is not None or judgement.verdict.is_finding:
                 batch.add(looked, judgement, again=judgement.verdict.is_repair and _is_repairing(run, now))
 
-        def beside(dialect: SqlDialect) -> Script[None]:
+        def beside(dialect: SqlDialect) -> Steps[None]:
             items = [NewItem(result.key, {}) for result in batch.results]
             added = yield from add_items_to_script(dialect, chunk, items)
             results = [result for result in batch.results if result.key in added]
@@ -422,7 +422,7 @@ class Worker:
 
     def _moved(
         self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement, _outcome: Outcome, dialect: SqlDialect
-    ) -> Script[None]:
+    ) -> Steps[None]:
         """Beside a repair: the fence, the brakes and the result, in the repair's own transaction."""
         yield from self._journal.fence_script(dialect, chunk)
         now = yield from self._journal.now_script(dialect)
@@ -445,7 +445,7 @@ class Worker:
 
     def _judge_again(self, chunk: Chunk, run: Run, looked: Looked, refused: RepairRefusedError) -> None:
         """Judge by what the ledger knows now: a call may have come in between."""
-        known = read_with(self._journal.ledger, lambda dialect: ours_of({looked.key}, run.source, dialect))
+        known = Office(self._journal.ledger).read(lambda dialect: ours_of({looked.key}, run.source, dialect))
         now = looked._replace(ours=known[looked.key])
         judgement = self._judged(now, run)
         if judgement.verdict.is_repair:
@@ -468,12 +468,12 @@ class Worker:
         key: str,
         results: Sequence[ItemResult],
         findings: Sequence[NewFinding],
-        beside: Callable[[SqlDialect], Script[None]] | None = None,
+        beside: Callable[[SqlDialect], Steps[None]] | None = None,
     ) -> None:
         """Save why a bet was not settled; nothing if it was: what raised may have done so after the commit."""
         saved: list[NewFinding] = []
 
-        def save(dialect: SqlDialect) -> Script[None]:
+        def save(dialect: SqlDialect) -> Steps[None]:
             # Behind the fence, which waits for a commit of the repair that is still under way.
             item = yield from self._journal.item_script(dialect, chunk.run_id, key)
             if item is not None and item.state in (Verdict.SETTLED, Verdict.REFUNDED):
@@ -492,7 +492,7 @@ class Worker:
         if run.id in self._fresh or not _is_repairing(run, now):
             return
         script = partial(lately_settled, run.source, now - _LATELY_MILLIS, _LATELY)
-        lately = read_with(self._journal.ledger, script)
+        lately = Office(self._journal.ledger).read(script)
         differences = [found for ours in lately if (found := self._difference(chunk, run, ours)) is not None]
         if len(differences) <= _MOST_DISAGREEING:
             # The service is believed, so this is a difference like any other.
@@ -536,7 +536,7 @@ class Worker:
 
 def _known_of(
     keys: Set[str], run: Run, dialect: SqlDialect
-) -> Script[tuple[dict[str, Ours], dict[str, tuple[int, bytes]]]]:
+) -> Steps[tuple[dict[str, Ours], dict[str, tuple[int, bytes]]]]:
     ours = yield from ours_of(keys, run.source, dialect)
     return ours, (yield from looks_of(keys, run.source, run.service, dialect))
 

@@ -178,11 +178,11 @@ def retry(
 
 def resolve(chosen: ChosenAnomalies, place: LedgerOptions) -> None:
     """Mark anomalies as resolved, without applying anything."""
-    from game_operator.ledger.sql import resolve_anomalies
+    from game_operator.ledger.office import Office
 
     with place.opened() as ledger:
         ids = chosen.ids(ledger, "Resolve")
-        resolve_anomalies(ledger, ids)
+        Office(ledger).resolve(ids)
     answer({"resolved": ids}, f"Resolved: {len(ids)}.")
 
 

@@ -91,12 +91,12 @@ def open_(*, player: PlayerArgument, amount: AmountArgument = Decimal(0), place:
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
 def adjust(*, player: PlayerArgument, amount: AmountArgument, reference: str, place: LedgerOptions) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
-    from game_operator.ledger.sql import adjusted
+    from game_operator.ledger.office import Office
 
     if not amount:
         raise typer.BadParameter("An adjustment by 0 moves nothing, and would use up its reference.")
     with place.opened() as ledger, checked_values():
-        done = adjusted(ledger, player, amount, reference=reference)
+        done = Office(ledger).adjust(player, amount, reference=reference)
     known = "" if done.applied else "This reference was known, nothing was moved: "
     sentence = f"{known}{player} holds {amount_from_cents(done.balance_cents)}."
     answer(_balance(player, done.balance_cents) | {"applied": done.applied}, sentence)
@@ -159,7 +159,7 @@ def bets(
     place: LedgerOptions,
 ) -> None:
     """List bets, the oldest first. Ask the provider about bets that stay open."""
-    from game_operator.ledger.sql import oldest_bets
+    from game_operator.ledger.office import Office
     from game_operator.ledger.staff.queries import BetsWanted
 
     if only_open and state not in (None, BetState.OPEN):
@@ -169,7 +169,7 @@ def bets(
     ends = [end for end in (until, older_than) if end is not None]
     wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
     with place.opened() as ledger:
-        found = oldest_bets(ledger, wanted, limit + 1)
+        found = Office(ledger).oldest_bets(wanted, limit + 1)
     answer_list("bets", list(map(_bet, found)), limit, _BETS)
 
 
@@ -241,10 +241,10 @@ def correct_time(player: PlayerArgument, place: LedgerOptions) -> None:
 @ledgers.command()
 def sources(place: LedgerOptions) -> None:
     """List the services and environments whose calls the ledger takes, with their open bets, up to 1,000 of each."""
-    from game_operator.ledger.sql import sources_of
+    from game_operator.ledger.office import Office
 
     with place.opened() as ledger:
-        found = sources_of(ledger)
+        found = Office(ledger).sources()
     nothing = "The ledger knows no source yet: the first withdraw, deposit or rollback registers its own."
     document = {"sources": [source._asdict() for source in found]}
     answer(document, *([] if found else [nothing]), view={"sources": "name origin open_bets"})
@@ -257,10 +257,10 @@ def add_source(name: Annotated[str, typer.Argument(callback=source_in)], place: 
 
     Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
     """
-    from game_operator.ledger.sql import sources_of
+    from game_operator.ledger.office import Office
 
     with place.opened() as ledger:
-        known = sources_of(ledger)
+        known = Office(ledger).sources()
         ledger.add_source(name)
     others = [source._asdict() for source in known if source.name != name]
     already = "." if len(others) == len(known) else " already. Nothing was changed."
@@ -301,11 +301,11 @@ def migrate(*, place: LedgerOptions) -> None:
     If a wallet has served from your own table of balances, it is looked at, too.
     """
     from game_operator.ledger.engine.tables import VERSION
-    from game_operator.ledger.sql import are_balances_elsewhere
+    from game_operator.ledger.office import Office
 
     # New tables are not yet known to go with a table of the operator's: the wallet that serves says so.
     with place.opened(migrate=True, accounts=None, patience_seconds=_MIGRATION_SECONDS) as ledger:
-        has_served = are_balances_elsewhere(ledger)
+        has_served = Office(ledger).are_balances_elsewhere()
     if has_served:
         with place.opened():
             pass

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, NoReturn
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK, LookUp
 from game_operator.ledger.rules.book import Changes
+from game_operator.ledger.steps import AskOperator, Execute, Kind, Rows, Steps, Together
 
 
 class OperatorBalances(Balances):
@@ -20,7 +20,7 @@ class OperatorBalances(Balances):
         super().__init__(kind, prefix)
         self.clocks: LookUp = LookUp(kind, self._sql["clocks"])
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Steps[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
         """Return the rows to write."""
         yield from ()
         return {"clocks": [(key, at) for key, _, at in changes.accounts.values()]}
@@ -35,7 +35,7 @@ class ObjectBalances(OperatorBalances):
         super().__init__(kind, prefix)
         self._accounts = accounts
 
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Steps[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         balances = {}
         for key in sorted(keys):
@@ -48,7 +48,7 @@ class ObjectBalances(OperatorBalances):
         at_millis = {row[0]: row[1] for row in rows}
         return [Account(key, cents, at_millis.get(key, 0)) for key, cents in balances.items()], now_millis, rest
 
-    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Script[None]:
+    def after_store(self, changes: Changes, was: Mapping[str, Account]) -> Steps[None]:
         """Move the accounts."""
         for key, cents, _ in changes.accounts.values():
             before_cents = was[key].balance_cents
@@ -66,12 +66,12 @@ class ObjectBalances(OperatorBalances):
     def _mover(self, key: str, delta_cents: int) -> Callable[[Any], Any]:
         return lambda connection: self._accounts.move(connection, key, delta_cents)
 
-    def balance(self, key: str) -> Script[int | None]:
+    def balance(self, key: str) -> Steps[int | None]:
         """Return a balance in cents, or None if there is no such account."""
         cents = yield AskOperator("Accounts.lock", lambda connection: self._accounts.lock(connection, key))
         return None if cents is None else _checked("lock", key, cents)
 
-    def known(self, keys: Set[str]) -> Script[set[str] | None]:  # noqa: ARG002 - as its base class
+    def known(self, keys: Set[str]) -> Steps[set[str] | None]:  # noqa: ARG002 - as its base class
         """Return None: to ask for each would lock each. Raise ConfigurationError if the accounts were not passed."""
         yield from ()
         if isinstance(self._accounts, Elsewhere):

@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple, get_args
 
 from game_operator.errors import shown
 from game_operator.ledger.api import TableAccounts, Unit
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 #: The questions to the catalogue of a database.
 CATALOGUE_SQL: Final[Mapping[str, str]] = sql_texts(__package__, "catalogue.sql")
@@ -84,7 +84,7 @@ class TableLook(NamedTuple):
     balance: Column | None = None
 
 
-def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
+def look_at_table(kind: Kind, accounts: TableAccounts) -> Steps[TableLook]:
     """Look at the columns of *accounts*; it only reads."""
     look = yield from (_in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts))
     problems, columns, indexes = look.problems, look.columns, look.indexes
@@ -142,7 +142,7 @@ def has_decimals(balance: object) -> bool:
     return isinstance(exponent, int) and exponent < 0
 
 
-def _in_sqlite(accounts: TableAccounts) -> Script[TableLook]:
+def _in_sqlite(accounts: TableAccounts) -> Steps[TableLook]:
     schema, _, table = accounts.table.rpartition(".")
     schema = schema or "main"
     master = f'"{schema}".sqlite_master'
@@ -180,7 +180,7 @@ def _sqlite_column(declared: str) -> Column:
     )
 
 
-def _in_postgres(accounts: TableAccounts) -> Script[TableLook]:
+def _in_postgres(accounts: TableAccounts) -> Steps[TableLook]:
     rows: Rows = yield Execute(CATALOGUE_SQL["columns"], (accounts.quoted_table,) * 2)
     if not rows:
         missing = (

@@ -18,9 +18,9 @@ from game_operator.ledger.accounts.catalogue import CATALOGUE_SQL
 from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import stands_alone
 from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 _MARK = "balances_elsewhere"
 
@@ -53,7 +53,7 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
 
 def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
-) -> Script[SqlDialect]:
+) -> Steps[SqlDialect]:
     """Return ``dialect_for`` these, which knows the sources; note that the operator's *accounts* are elsewhere."""
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
     yield from dialect.sources.load()
@@ -64,7 +64,7 @@ def opened_dialect(
     return dialect
 
 
-def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Script[None]:
+def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Steps[None]:
     """
     Raise SchemaError for *accounts* that cannot be used, before the ledger's tables are made or migrated.
 
@@ -85,7 +85,7 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Scr
 
 def dialect_for(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, beside: str = ""
-) -> Script[SqlDialect]:
+) -> Steps[SqlDialect]:
     """
     Return how rows are loaded and stored in a *kind* of database, after a look at the columns of a TableAccounts.
 
@@ -107,13 +107,13 @@ def dialect_for(
     return SqlDialect(prefix, balances, clock_millis, beside=beside)
 
 
-def is_marked(prefix: str) -> Script[bool]:
+def is_marked(prefix: str) -> Steps[bool]:
     """Return whether a ledger was opened here whose balances are in the operator's own table."""
     rows: Rows = yield Execute(f"SELECT value FROM {prefix}meta WHERE name = '{_MARK}'", ())  # noqa: S608 - a checked prefix
     return bool(rows)
 
 
-def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Script[bool]:
+def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Steps[bool]:
     """
     Leave the mark; return whether it was there.
 
@@ -146,7 +146,7 @@ class _Table(NamedTuple):
     name: str
 
 
-def base_tables(kind: Kind, accounts: TableAccounts) -> Script[list[_Table]]:
+def base_tables(kind: Kind, accounts: TableAccounts) -> Steps[list[_Table]]:
     """Return the tables that hold the balances of *accounts*; read only."""
     if kind == "sqlite":
         return [_Table(0, accounts.table.lower().removeprefix("main."))]
@@ -154,7 +154,7 @@ def base_tables(kind: Kind, accounts: TableAccounts) -> Script[list[_Table]]:
     return [_Table(*row) for row in rows]
 
 
-def owner_of(kind: Kind, table: _Table) -> Script[str | None]:
+def owner_of(kind: Kind, table: _Table) -> Steps[str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only."""
     if kind == "sqlite":
         rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
@@ -168,7 +168,7 @@ def owner_of(kind: Kind, table: _Table) -> Script[str | None]:
     return rows[0][0] if rows else None
 
 
-def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = False) -> Script[None]:
+def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = False) -> Steps[None]:
     """
     Note that the ledger with *prefix* moves these balances; raise SchemaError if another does, unshared.
 
@@ -188,7 +188,7 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
             raise _refused(owner, table, prefix)
 
 
-def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Script[None]:
+def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Steps[None]:
     alone, values = "true", [table.name, table.id, prefix]
     if joined and kind == "postgres":
         alone = "pg_try_advisory_xact_lock(hashtext(?), 1)"

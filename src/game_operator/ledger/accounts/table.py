@@ -18,9 +18,9 @@ from game_operator.errors import LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import OperatorBalances
 from game_operator.ledger.accounts.catalogue import Column, KeyColumn, TableLook, has_decimals, look_at_table
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, TableAccounts, Unit, account_of_parts, parts_of_account
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.rules.book import Changes
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps, Together
 from game_operator.money import cents_rounded_down
 
 _DIGITS = 15
@@ -38,7 +38,7 @@ class ExactAccount(Account):
     exact: Decimal
 
 
-def table_balances(kind: Kind, prefix: str, accounts: TableAccounts) -> Script["TableBalances"]:
+def table_balances(kind: Kind, prefix: str, accounts: TableAccounts) -> Steps["TableBalances"]:
     """Return what locks and moves the balances of *accounts*; raise SchemaError if its columns cannot be used."""
     look = yield from look_at_table(kind, accounts)
     if look.problems:
@@ -64,18 +64,18 @@ class TableBalances(OperatorBalances):
         texts = _sqlite_texts(accounts) if kind == "sqlite" else _postgres_texts(accounts, look.keys, look.balance)
         self._one, self._many, self._lock, self.parts["balances"] = texts
 
-    def balance(self, key: str) -> Script[int | None]:
+    def balance(self, key: str) -> Steps[int | None]:
         """Return a balance in cents, rounded down, or None if there is no such row."""
         balances = self._exact((yield self._read({key})))
         return cents_of(balances[key], self._unit) if key in balances else None
 
-    def known(self, keys: Set[str]) -> Script[set[str] | None]:
+    def known(self, keys: Set[str]) -> Steps[set[str] | None]:
         """Return which of *keys* have a row; None if a key has several columns, for no player's id is one."""
         if self.key_parts > 1:
             return None
         return {row[0] for row in (yield self._read(keys))}
 
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Steps[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         # The clocks by a separate statement, so that it sees what was committed before the lock was ours.
         rows, clocks, *rest = yield Together((self._read(keys, lock=True), self.clocks.of(keys), *others))
@@ -86,7 +86,7 @@ class TableBalances(OperatorBalances):
             account.exact = exact
         return accounts, max((row[2] for row in rows if len(row) > 2), default=None), rest
 
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Steps[dict[str, list[Any]]]:
         """Return the rows to write: in PostgreSQL by what each balance moved, in SQLite what it becomes by that."""
         moved = moved_cents(changes, was)
         known, written = self._known(moved), []
@@ -98,9 +98,7 @@ class TableBalances(OperatorBalances):
                 written.append((self._stored(key, balance_after(balance, moved[key], self._unit)), *known[key]))
         return {"balances": written, **(yield from super().rows(changes, was))}
 
-    def stored(
-        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
-    ) -> Script[list[Any]]:
+    def stored(self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]) -> Steps[list[Any]]:
         """
         Perform the *statements*, read the balances again, and return the answers.
 

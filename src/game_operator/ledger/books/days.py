@@ -9,8 +9,8 @@ partition is in the default one. Nothing is lost there: the next ``make_day`` of
 from typing import NamedTuple
 
 from game_operator.ledger.books.totals import day_text
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 #: How many days ahead are made unless more are asked for; 60 at most.
 DAYS_AHEAD = 14
@@ -30,33 +30,33 @@ class Folded(NamedTuple):
     postings: int
 
 
-def missing_days(prefix: str, ahead: int = DAYS_AHEAD) -> Script[list[str]]:
+def missing_days(prefix: str, ahead: int = DAYS_AHEAD) -> Steps[list[str]]:
     """Return today and the days up to *ahead* that have no partition, as ``2026-11-23``."""
     return [row[0] for row in (yield from _asked(prefix, "missing", ahead))]
 
 
-def partitioned_days(prefix: str) -> Script[list[int]]:
+def partitioned_days(prefix: str) -> Steps[list[int]]:
     """Return the days that have a partition, counted since 1970."""
     return [row[0] for row in (yield from _asked(prefix, "partitioned"))]
 
 
-def make_day(prefix: str, day: str) -> Script[str]:
+def make_day(prefix: str, day: str) -> Steps[str]:
     """Make the partition of *day*: ``made``, ``there`` or ``out of range``."""
     return str((yield from _changed(prefix, "make", day))[0][0])
 
 
-def fold_day(prefix: str, day: int) -> Script[Folded]:
+def fold_day(prefix: str, day: int) -> Steps[Folded]:
     """Carry the postings of *day* forward and drop its partition, in one transaction; the reason if it may not."""
     reason, postings = (yield from _changed(prefix, "fold", day_text(day)))[0]
     return Folded(reason, int(postings))
 
 
-def _changed(prefix: str, name: str, day: str) -> Script[Rows]:
+def _changed(prefix: str, name: str, day: str) -> Steps[Rows]:
     yield from _asked(prefix, "patient")
     return (yield from _asked(prefix, name, day))
 
 
-def _asked(prefix: str, name: str, *parameters: object) -> Script[Rows]:
+def _asked(prefix: str, name: str, *parameters: object) -> Steps[Rows]:
     rows: Rows = yield Execute(_sql(prefix)[name], parameters)
     return rows
 

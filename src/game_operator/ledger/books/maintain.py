@@ -34,8 +34,8 @@ from game_operator.ledger.books.slices import (
 from game_operator.ledger.books.totals import DAY_MILLIS, LOCKED, TotalsClose, day_text
 from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script, Work
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Steps
 
 #: All is read again within 30 days, with a margin for nights without a run.
 _REREAD_MILLIS = 25 * DAY_MILLIS
@@ -99,7 +99,7 @@ class Position(NamedTuple):
     out_of_order: tuple[str, ...] = ()
 
 
-def read_position(prefix: str) -> Script[Position]:
+def read_position(prefix: str) -> Steps[Position]:
     """Return how far reading again has come."""
     rows = yield Execute(_sql(prefix)["position"], ())
     if not rows:
@@ -149,7 +149,7 @@ class Progress:
 
 
 #: Runs a script in a transaction of the ledger; what it returns is awaited by an AsyncSqlLedger.
-Writer = Callable[[Callable[[], Script[Any]]], Any]
+Writer = Callable[[Callable[[], Steps[Any]]], Any]
 
 
 def sealed_windows(
@@ -159,7 +159,7 @@ def sealed_windows(
     verification: Verification,
     bounds: tuple[int, int],
     goes_on: Callable[[Window | None], bool],
-) -> Work[int]:
+) -> Steps[int]:
     """
     Read and seal postings above the first and up to the second id of *bounds*; return how many.
 
@@ -202,7 +202,7 @@ class Maintenance:
         self._sql = _sql(dialect.prefix)
         self._position = Position()
 
-    def news(self, position: int, now_millis: int) -> Work[None]:
+    def news(self, position: int, now_millis: int) -> Steps[None]:
         """Read and seal what came since the last run, up to a *position* that was safe at a time."""
         marks = yield self._read(partial(read_marks, self._prefix))
         self._position = yield self._read(partial(read_position, self._prefix))
@@ -226,7 +226,7 @@ class Maintenance:
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
 
-    def _damaged_days(self, slices: Sequence[Slice]) -> Work[set[int]]:
+    def _damaged_days(self, slices: Sequence[Slice]) -> Steps[set[int]]:
         """Read the days again in which something was found before; return those."""
         verification = self._progress.verification
         for each in slices:
@@ -234,7 +234,7 @@ class Maintenance:
         yield from verification.damaged_days(self._read, slices, _FAR)
         return {each.day for each in slices}
 
-    def _times(self, marks: Marks, now_millis: int) -> Work[None]:
+    def _times(self, marks: Marks, now_millis: int) -> Steps[None]:
         """Read the calls and bets since the checkpoint, and move it as they are read."""
         verification = self._progress.verification
         since = start = verification.since(marks)
@@ -247,7 +247,7 @@ class Maintenance:
         if self._progress.goes_on():
             yield from verification.touched(self._read, since)
 
-    def _note(self, doubtful: set[int]) -> Work[None]:
+    def _note(self, doubtful: set[int]) -> Steps[None]:
         found = self._progress.verification.days
         sound = doubtful - found if self._progress.finished else set()
         if found or sound:
@@ -256,7 +256,7 @@ class Maintenance:
         if accounts != self._position.out_of_order:
             yield from self._move(self._position._replace(out_of_order=accounts))
 
-    def again(self, now_millis: int, last_millis: int | None) -> Work[None]:
+    def again(self, now_millis: int, last_millis: int | None) -> Steps[None]:
         """Read again a part of what is sealed, as large as the time since the last run demands."""
         if last_millis is None:  # The first run has just read everything.
             return
@@ -267,7 +267,7 @@ class Maintenance:
         yield from self._move(self._position._replace(millis=millis, page=page, account=account))
         yield from self._note(set())
 
-    def _slices_again(self, share: float) -> Work[None]:
+    def _slices_again(self, share: float) -> Steps[None]:
         """Read again the slices that nobody has read for longest."""
         left = ceil((yield self._read(self._live_count)) * share)
         while left > 0 and self._progress.goes_on():
@@ -278,7 +278,7 @@ class Maintenance:
             yield self._write(partial(note_read, self._dialect, slices))
             self._progress.read_again += len(slices)
 
-    def days_made(self) -> Work[None]:
+    def days_made(self) -> Steps[None]:
         """Make the partitions of the coming days."""
         for day in (yield self._read(partial(days.missing_days, self._prefix))):
             if not self._progress.goes_on():
@@ -290,7 +290,7 @@ class Maintenance:
             if answer == "made":
                 self._progress.partitions.append(f"made {day}")
 
-    def _changed(self, script: Callable[[], Script[Any]]) -> Work[Any]:
+    def _changed(self, script: Callable[[], Steps[Any]]) -> Steps[Any]:
         """Run a script that changes partitions; return None if others keep the tables locked, as a backup does."""
         try:
             return (yield self._write(script))
@@ -299,7 +299,7 @@ class Maintenance:
                 raise
             return None
 
-    def dropped(self, before_millis: int, archive: Path | None) -> Work[None]:
+    def dropped(self, before_millis: int, archive: Path | None) -> Steps[None]:
         """Drop the postings of days that were over at a time, each after it was archived, and the bodies of before."""
         of_slices = yield self._read(partial(retention.old_days, self._prefix, before_millis // DAY_MILLIS))
         is_partitioned = self._dialect.kind == "postgres"
@@ -320,7 +320,7 @@ class Maintenance:
                 if count:
                     yield self._aside.sleep(retention.PAUSE_SECONDS)
 
-    def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Work[str]:
+    def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Steps[str]:
         """Read a day, archive it and drop it; return why it stays, "" if it does not or another run has dropped it."""
         reason: str = yield self._read(partial(retention.why_kept, self._prefix, day))
         if reason:
@@ -340,13 +340,13 @@ class Maintenance:
             if day in verification.days:
                 return "findings"
             name, digest = ("", "") if file is None else (str(file.path), (yield self._aside.run(file.keep)))
-        reason = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
-        if not reason:
+        outcome = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
+        if not outcome:
             postings, cents = (sum(getattr(each, of) for each in slices) for of in ("postings", "whole_cents"))
             self._progress.dropped.append(DroppedDay(day_text(day), postings, cents, name, digest))
-        return "" if reason == "missing" else reason
+        return "" if outcome == "missing" else outcome
 
-    def _day_read(self, slices: Sequence[Slice], file: DayFile | None) -> Work[list[bytes] | None]:
+    def _day_read(self, slices: Sequence[Slice], file: DayFile | None) -> Steps[list[bytes] | None]:
         """Read the slices of a day, and write their postings to *file*; return the digests of their calls."""
         digests = []
         for each in slices:
@@ -358,7 +358,7 @@ class Maintenance:
             digests.append(calls_digest(rows))
         return digests
 
-    def _day_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]], *, is_partition: bool) -> Work[str]:
+    def _day_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]], *, is_partition: bool) -> Steps[str]:
         """Drop what was read of a day; return why it stays."""
         if is_partition:
             folded = yield from self._changed(partial(self._partition_folded, day, slices))
@@ -371,13 +371,13 @@ class Maintenance:
             yield self._aside.sleep(retention.PAUSE_SECONDS)
         return ""
 
-    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Script[days.Folded]:
+    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[days.Folded]:
         folded = yield from days.fold_day(self._prefix, day)
         if not folded.reason:
             yield from retention.note_folded(self._dialect, slices)
         return folded
 
-    def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
+    def _times_again(self, start: int, share: float, now_millis: int) -> Steps[int]:
         """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""
         first = (yield self._read(self._first_millis)) or 0
         if first >= now_millis:
@@ -395,7 +395,7 @@ class Maintenance:
             left -= start
         return start if start < now_millis else 0
 
-    def _accounts_again(self, position: Position, share: float) -> Work[tuple[str, str]]:
+    def _accounts_again(self, position: Position, share: float) -> Steps[tuple[str, str]]:
         """Compare some accounts with all that was ever posted to them."""
         verification = self._progress.verification
         known = verification.compared
@@ -407,33 +407,33 @@ class Maintenance:
             page, account = ("clocks", "") if last is None else (page, last)
         return page, account
 
-    def _live_count(self) -> Script[int]:
+    def _live_count(self) -> Steps[int]:
         return int((yield Execute(self._sql["live_count"], ()))[0][0])
 
-    def _first_millis(self) -> Script[int | None]:
+    def _first_millis(self) -> Steps[int | None]:
         return (yield Execute(self._sql["first"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
-    def _move(self, position: Position) -> Work[None]:
+    def _move(self, position: Position) -> Steps[None]:
         self._position = position
         yield self._write(partial(self._keep_position, position))
 
-    def _keep_position(self, position: Position) -> Script[None]:
+    def _keep_position(self, position: Position) -> Steps[None]:
         now_millis = yield from self._dialect.now_millis()
         yield Execute(self._sql["keep_position"], [(json.dumps(position).encode(), now_millis)], many=True)
 
 
-def last_run(prefix: str) -> Script[int | None]:
+def last_run(prefix: str) -> Steps[int | None]:
     """Return when the last run that was finished began; None if there was none."""
     return (yield Execute(_sql(prefix)["last_run"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
 
-def own_tables(prefix: str, *, without_statistics: bool = False) -> Script[list[str]]:
+def own_tables(prefix: str, *, without_statistics: bool = False) -> Steps[list[str]]:
     """Return the ledger's tables in PostgreSQL whose statistics this user may renew, or those that have none."""
     name = "tables_without_statistics" if without_statistics else "tables"
     return [row[0] for row in (yield Execute(_sql(prefix)[name], ()))]
 
 
-def analyzed(table: str) -> Script[None]:
+def analyzed(table: str) -> Steps[None]:
     """Renew the statistics of a table in PostgreSQL."""
     yield Execute("SET LOCAL statement_timeout = 0", ())
     yield Execute(f"ANALYZE {table}", ())

@@ -23,8 +23,8 @@ from game_operator.errors import shown
 from game_operator.ledger.books.slices import Slice, account_sums, add_sums, calls_digest, row_order, sealed
 from game_operator.ledger.books.totals import DAY_MILLIS
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Steps
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
@@ -104,19 +104,19 @@ def check_archive(archive: str | os.PathLike[str] | None, age: int | None) -> Pa
     return folder
 
 
-def old_days(prefix: str, before_day: int) -> Script[list[int]]:
+def old_days(prefix: str, before_day: int) -> Steps[list[int]]:
     """Return the days before one that have sealed postings, counted since 1970."""
     return [row[0] for row in (yield Execute(_sql(prefix)["old_days"], (before_day,)))]
 
 
-def why_kept(prefix: str, day: int) -> Script[str]:
+def why_kept(prefix: str, day: int) -> Steps[str]:
     """Return why the postings of a day must stay; "" if they may go."""
     start = day * DAY_MILLIS
     times = (start, start + DAY_MILLIS)
     return str((yield Execute(_sql(prefix)["why_kept"], (day, *times, day, *times, *times)))[0][0])
 
 
-def fold_slice(dialect: SqlDialect, known: Slice) -> Script[bool]:
+def fold_slice(dialect: SqlDialect, known: Slice) -> Steps[bool]:
     """
     Delete the postings of a slice and carry their sums; return False, and do nothing, if another run has.
 
@@ -143,14 +143,14 @@ class ChangedError(Exception):
     """Postings were changed after they were sealed."""
 
 
-def note_folded(dialect: SqlDialect, slices: Sequence[tuple[Slice, bytes]]) -> Script[None]:
+def note_folded(dialect: SqlDialect, slices: Sequence[tuple[Slice, bytes]]) -> Steps[None]:
     """Note that the postings of *slices* are gone, with the digest of the calls that had made them."""
     now_millis = yield from dialect.now_millis()
     rows = [(now_millis, digest, *known[:2]) for known, digest in slices]
     yield Execute(_sql(dialect.prefix)["note_folded"], rows, many=True)
 
 
-def drop_calls_bodies(prefix: str, before: int, since: int) -> Script[tuple[int, int | None]]:
+def drop_calls_bodies(prefix: str, before: int, since: int) -> Steps[tuple[int, int | None]]:
     """Drop the next bodies of calls from *since* on; return how many, and where those after them begin, if any do."""
     sql = _sql(prefix)
     rows = yield Execute(sql["bodies_end"], (since, before, _BATCH))
@@ -159,7 +159,7 @@ def drop_calls_bodies(prefix: str, before: int, since: int) -> Script[tuple[int,
     return len(dropped), until if rows else None
 
 
-def drop_anomalies_bodies(prefix: str, before: int, after: int) -> Script[tuple[int, int | None]]:
+def drop_anomalies_bodies(prefix: str, before: int, after: int) -> Steps[tuple[int, int | None]]:
     """Drop the next bodies of resolved anomalies; return how many, and the last one's id if some may follow."""
     sql = _sql(prefix)
     rows = yield Execute(sql["anomalies"], (after, before, _BATCH))

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, sql_texts
+from game_operator.ledger.steps import Execute, Kind, Steps
 
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
@@ -90,12 +90,12 @@ class Window(NamedTuple):
         return max(each.day for each in self.slices)
 
 
-def next_rows(prefix: str, after: int, until: int, most: int) -> Script[list[Any]]:
+def next_rows(prefix: str, after: int, until: int, most: int) -> Steps[list[Any]]:
     """Return the next postings of ids above *after* and not above *until*, in the order of their ids."""
     return (yield Execute(_sql(prefix)["next"], (after, until, most)))  # type: ignore[no-any-return]  # A list of rows.
 
 
-def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window | None]:
+def next_window(prefix: str, after: int, until: int, most: int) -> Steps[Window | None]:
     """Return the next postings to seal, of ids above *after* and not above *until*; None if there are none."""
     rows = yield from next_rows(prefix, after, until, most)
     if not rows:
@@ -165,7 +165,7 @@ def calls_digest(rows: Iterable[Sequence[Any]]) -> bytes:
     return calls.digest
 
 
-def folded_days(prefix: str) -> Script[dict[int, CallsSum]]:
+def folded_days(prefix: str) -> Steps[dict[int, CallsSum]]:
     """Return the days, counted since 1970, of which postings are folded, and what was folded of each."""
     days: dict[int, CallsSum] = {}
     for day, count, billions, cents, digest in (yield Execute(_sql(prefix)["folded"], ())):
@@ -195,7 +195,7 @@ def _late(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
         latest[account] = row[1]
 
 
-def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[int]) -> Script[bool]:
+def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[int]) -> Steps[bool]:
     """
     Store the slices of *window*, which follows the position *after*; return False if another process has.
 
@@ -212,18 +212,18 @@ def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[in
     return True
 
 
-def add_sums(kind: Kind, prefix: str, table: str, sums: Sequence[AccountSum]) -> Script[None]:
+def add_sums(kind: Kind, prefix: str, table: str, sums: Sequence[AccountSum]) -> Steps[None]:
     """Add *sums* to those in a table of one row for each account."""
     sql = _sql(prefix)[f"{kind}_sums"].format(table=table)
     yield Execute(sql, (json.dumps(sums),)) if kind == "postgres" else Execute(sql, list(sums), many=True)
 
 
-def mark(prefix: str, name: str, value: int) -> Script[None]:
+def mark(prefix: str, name: str, value: int) -> Steps[None]:
     """Raise a row of meta to *value*, such as ``checkpoint_millis``; a higher one stays."""
     yield Execute(_sql(prefix)["mark"], [(name, value)], many=True)
 
 
-def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[int]) -> Script[None]:
+def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[int]) -> Steps[None]:
     """Mark days whose postings, calls or bets are *damaged*, so that they are read again; and those *sound* by now."""
     sql = _sql(dialect.prefix)
     now_millis = yield from dialect.now_millis()
@@ -233,7 +233,7 @@ def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[i
     yield Execute(sql["set_sound"], [(day,) for day in sorted(sound)], many=True)
 
 
-def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
+def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Steps[None]:
     """Note that *slices* were read again."""
     now_millis = yield from dialect.now_millis()
     yield Execute(
@@ -241,27 +241,27 @@ def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
     )
 
 
-def live_slices(prefix: str, after: tuple[int, int], most: int) -> Script[list[Slice]]:
+def live_slices(prefix: str, after: tuple[int, int], most: int) -> Steps[list[Slice]]:
     """Return the next slices whose postings are not folded."""
     return _slices((yield Execute(_sql(prefix)["live"], (*after, most))))
 
 
-def damaged_slices(prefix: str) -> Script[list[Slice]]:
+def damaged_slices(prefix: str) -> Steps[list[Slice]]:
     """Return the slices of days in which something was found."""
     return _slices((yield Execute(_sql(prefix)["damaged"], ())))
 
 
-def slices_of_day(prefix: str, day: int) -> Script[list[Slice]]:
+def slices_of_day(prefix: str, day: int) -> Steps[list[Slice]]:
     """Return the slices of a day whose postings are not folded."""
     return _slices((yield Execute(_sql(prefix)["of_day"], (day,))))
 
 
-def unread_slices(prefix: str, most: int) -> Script[list[Slice]]:
+def unread_slices(prefix: str, most: int) -> Steps[list[Slice]]:
     """Return the slices that nobody has read for longest."""
     return _slices((yield Execute(_sql(prefix)["unread"], (most,))))
 
 
-def slice_read(prefix: str, known: Slice) -> Script[tuple[str, list[Any]]]:
+def slice_read(prefix: str, known: Slice) -> Steps[tuple[str, list[Any]]]:
     """Return how the postings of a slice differ from what was sealed, "" if they do not; and the postings."""
     slices = _slices((yield Execute(_sql(prefix)["same"], known[:2])))
     if not slices:  # They were folded since.
@@ -283,7 +283,7 @@ def _difference(found: Slice, now: Slice) -> str:
     return f"{sealed_as} were sealed, and some were changed since."
 
 
-def slice_rows(prefix: str, known: Slice) -> Script[list[Any]]:
+def slice_rows(prefix: str, known: Slice) -> Steps[list[Any]]:
     """Return the postings of a slice, in the order of their ids."""
     return (yield Execute(_sql(prefix)["rows"], known.bounds))  # type: ignore[no-any-return]  # A list of rows.
 

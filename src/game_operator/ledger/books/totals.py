@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, shown
-from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts
 from game_operator.ledger.rules.book import Needs
+from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.money import amount_from_cents
 
 DAY_MILLIS: Final = 86_400_000
@@ -229,7 +230,7 @@ def checked_filter(source: str | None) -> str | None:
 
 def totals_asked(
     prefix: str, since_millis: int | None, until_millis: int | None, by: Sequence[str], source: str | None
-) -> Callable[[], Script[TotalsReport]]:
+) -> Callable[[], Steps[TotalsReport]]:
     """Return the script of a report; raise TypeError or ValueError for what cannot be asked."""
     dimensions, name = checked_dimensions(by), checked_filter(source)
     bounds = checked_bound("since_millis", since_millis), checked_bound("until_millis", until_millis)
@@ -238,7 +239,7 @@ def totals_asked(
 
 def totals_report(
     prefix: str, since_millis: int | None, until_millis: int | None, by: tuple[str, ...], source: str | None
-) -> Script[TotalsReport]:
+) -> Steps[TotalsReport]:
     """Sum up what is stored and what is not, from one snapshot; LedgerError if a bound cuts a closed day."""
     last = yield from last_close(prefix)
     _check_bounds(last, since_millis, until_millis)
@@ -253,7 +254,7 @@ def totals_report(
     return TotalsReport(_rows_of(rows, columns), by, since_millis, until_millis, source, closed_before)
 
 
-def closed_days(prefix: str, since_day: int) -> Script[list[int]]:
+def closed_days(prefix: str, since_day: int) -> Steps[list[int]]:
     """Return the days since one that have stored totals, and all closed ones of the last month."""
     before_day = (yield from last_close(prefix)).before_day
     stored = [int(row[0]) for row in (yield Execute(_sql(prefix)["stored_days"], (since_day,)))]
@@ -273,7 +274,7 @@ def groups_of(rows: Iterable[Sequence[Any]]) -> Groups:
     return {group: sums for group, sums in groups.items() if any(sums)}
 
 
-def stored_groups(prefix: str, day: int) -> Script[Groups | None]:
+def stored_groups(prefix: str, day: int) -> Steps[Groups | None]:
     """Return what totals say of a day, stored and not yet stored; None if nothing of it is stored, and it is open."""
     last = yield from last_close(prefix)
     rows = list((yield Execute(_grouped(prefix, "stored", _GROUP), (day, day + 1, None, None))))
@@ -286,7 +287,7 @@ def stored_groups(prefix: str, day: int) -> Script[Groups | None]:
     return groups_of(rows)
 
 
-def differing_totals(prefix: str, day: int, moved: Callable[[], Script[list[Rows]]]) -> Script[list[str]]:
+def differing_totals(prefix: str, day: int, moved: Callable[[], Steps[list[Rows]]]) -> Steps[list[str]]:
     """Return how the groups of a day that is closed differ from what its calls have *moved*."""
     stored = yield from stored_groups(prefix, day)
     (calls,) = yield from moved()
@@ -318,19 +319,19 @@ def call_columns(prefix: str) -> str:
     return _sql(prefix)["call_columns"]
 
 
-def last_close(prefix: str) -> Script[Close]:
+def last_close(prefix: str) -> Steps[Close]:
     """Return the latest close; one of number 0 if there was none."""
     rows = yield Execute(_sql(prefix)["last_close"], ())
     return Close(*map(int, rows[0])) if rows else _NO_CLOSE
 
 
-def newest_posting(prefix: str) -> Script[int | None]:
+def newest_posting(prefix: str) -> Steps[int | None]:
     """Return the time of the newest posting that no correction of the time concerns."""
     rows = yield Execute(_sql(prefix)["newest"], ())
     return int(rows[0][0]) if rows else None
 
 
-def close_begun(prefix: str, before_day: int | None, now_millis: int | None, dialect: Dialect) -> Script[Close]:
+def close_begun(prefix: str, before_day: int | None, now_millis: int | None, dialect: SqlDialect) -> Steps[Close]:
     """
     Return the close to make, its number left open: before which day, and up to which posting.
 
@@ -359,7 +360,7 @@ def close_begun(prefix: str, before_day: int | None, now_millis: int | None, dia
     return Close(0, highest[0][0] or 0, before_day, 0, now_millis)
 
 
-def _lock(prefix: str) -> Script[None]:
+def _lock(prefix: str) -> Steps[None]:
     try:
         yield Execute(_sql(prefix)["brief"], ())
         yield Execute(_sql(prefix)["lock"], ())
@@ -376,7 +377,7 @@ class _StillOpenError(LedgerUnavailableError):
     """A transaction that has taken the id of a posting did not end in time."""
 
 
-def close_drafted(prefix: str, wanted: Close) -> Script[Draft]:
+def close_drafted(prefix: str, wanted: Close) -> Steps[Draft]:
     """Sum up what a close is to store, from one snapshot that is younger than *wanted*."""
     last = yield from last_close(prefix)
     position = max(last.position, wanted.position)
@@ -388,7 +389,7 @@ def close_drafted(prefix: str, wanted: Close) -> Script[Draft]:
     return Draft(last, Close(last.number + 1, position, before_day, first_id, wanted.at_millis), rows)
 
 
-def close_stored(prefix: str, draft: Draft) -> Script[bool]:
+def close_stored(prefix: str, draft: Draft) -> Steps[bool]:
     """Store *draft*; return False, and store nothing, if it follows another close by now."""
     last = yield from last_close(prefix)
     if last != draft.last:
@@ -401,7 +402,7 @@ def close_stored(prefix: str, draft: Draft) -> Script[bool]:
     return True
 
 
-def closed_in_postgres(prefix: str, wanted: Close) -> Script[TotalsClose]:
+def closed_in_postgres(prefix: str, wanted: Close) -> Steps[TotalsClose]:
     """Draft and store a close in one transaction, while no other process does."""
     yield Execute(_sql(prefix)["alone"], ())
     yield Execute(_sql(prefix)["one_at_a_time"], ())
@@ -418,7 +419,7 @@ def _plain(value: Any) -> Any:
 
 def _live(
     prefix: str, columns: str, last: Close, last_id: int, bounds: tuple[int, int], source: str | None
-) -> Script[list[Sequence[Any]]]:
+) -> Steps[list[Sequence[Any]]]:
     """Return the sums of postings up to *last_id* within *bounds* that no close has stored, by *columns*."""
     before_millis = last.before_day * DAY_MILLIS
     stored = (last.position, before_millis)

@@ -16,8 +16,8 @@ from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read
 from game_operator.ledger.books.totals import DAY_MILLIS, call_columns, closed_days, day_text, differing_totals
-from game_operator.ledger.engine.script import Execute, Rows, Script, Work
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
+from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.money import amount_from_cents
 
 #: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
@@ -31,7 +31,7 @@ _IN_ALL = {"posted": "posted_in_all", "which": "is_any", "news": ""}
 _MARGIN_MILLIS = 10_000
 
 #: Runs a script from one snapshot; what it returns is awaited by an AsyncSqlLedger.
-Reader: TypeAlias = Callable[[Callable[[], Script[Any]]], Any]
+Reader: TypeAlias = Callable[[Callable[[], Steps[Any]]], Any]
 
 
 class Finding(NamedTuple):
@@ -143,7 +143,7 @@ class Verification:
         hidden |= {each for each in self._found.get("unposted", ()) if _identity(each) in known}
         return tuple(each for name in _ORDER for each in self._found.get(name, ()) if each not in hidden)
 
-    def news(self, read: Reader, marks: Marks) -> Work[None]:
+    def news(self, read: Reader, marks: Marks) -> Steps[None]:
         """Read what came after the checkpoint, what was damaged before it, and all balances."""
         damaged = yield read(partial(damaged_slices, self._prefix))
         for each in damaged:
@@ -157,12 +157,12 @@ class Verification:
         yield from self.sources(read)
         yield from self.closed_lately(read, since)
 
-    def damaged_days(self, read: Reader, damaged: Iterable[Slice], until: int) -> Work[None]:
+    def damaged_days(self, read: Reader, damaged: Iterable[Slice], until: int) -> Steps[None]:
         """Read the calls and bets again, before a time, of the days in which something was found."""
         for day in sorted({each.day for each in damaged}):
             yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, until))
 
-    def slice(self, read: Reader, sealed: Slice) -> Work[list[Any]]:
+    def slice(self, read: Reader, sealed: Slice) -> Steps[list[Any]]:
         """Read a sealed slice and return its postings, which must be those that were sealed."""
         detail, rows = yield read(partial(slice_read, self._prefix, sealed))
         self.sealed_otherwise(sealed, detail)
@@ -174,7 +174,7 @@ class Verification:
         if detail:
             self.add("slices", Finding("slice_differs", detail), sealed.day * DAY_MILLIS)
 
-    def postings_after(self, read: Reader, position: int) -> Work[None]:
+    def postings_after(self, read: Reader, position: int) -> Steps[None]:
         """Read the postings that are not sealed."""
         # Those that come meanwhile are for the next time, or this one might never end.
         ((highest,),) = yield read(self.asked(("highest", ())))
@@ -187,13 +187,13 @@ class Verification:
             yield from self.postings_within(read, (first, last, -FAR, FAR), count)
             position = last
 
-    def window(self, read: Reader, window: Window) -> Work[None]:
+    def window(self, read: Reader, window: Window) -> Steps[None]:
         """Read postings that are to be sealed."""
         postings = sum(each.postings for each in window.slices)
         yield from self.postings_within(read, (window.first_id, window.last_id, -FAR, FAR), postings)
         yield from self.order_of(read, sorted(window.late))
 
-    def postings_within(self, read: Reader, bounds: Bounds, count: int) -> Work[None]:
+    def postings_within(self, read: Reader, bounds: Bounds, count: int) -> Steps[None]:
         """Read the *count* postings within ids and times."""
         limited = (*bounds, self.most)
         faults, strangers = yield read(self.asked(("postings", limited), ("strangers", limited)))
@@ -209,7 +209,7 @@ class Verification:
             detail = f"Postings of {shown(account)}, of which there is no account."
             self.add("accounts", Finding(kind, detail, account), at_millis)
 
-    def times(self, read: Reader, start: int, end: int) -> Work[None]:
+    def times(self, read: Reader, start: int, end: int) -> Steps[None]:
         """Read the calls and the bets from *start* up to but not at *end*, in Unix milliseconds."""
         while start < end:
             start = yield from self.time(read, start, end)
@@ -218,7 +218,7 @@ class Verification:
         """Return since when calls and bets are news."""
         return -FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
 
-    def time(self, read: Reader, start: int, end: int | None) -> Work[int]:
+    def time(self, read: Reader, start: int, end: int | None) -> Steps[int]:
         """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
         end = FAR if end is None else end
         until = yield from self.page_end(read, start, end)
@@ -240,7 +240,7 @@ class Verification:
             self.faults(question, rows)
         return until
 
-    def page_end(self, read: Reader, start: int, end: int) -> Work[int]:
+    def page_end(self, read: Reader, start: int, end: int) -> Steps[int]:
         """Return where a page of bets ends that begins at *start*, not after *end*."""
         (((next_bet,),),) = yield read(self.asked(("slice_end", (start, _BETS))))
         return end if next_bet is None else min(end, next_bet)
@@ -255,26 +255,26 @@ class Verification:
         for row in rows:
             self.add(question, _finding(question, row[:-1]), row[-1])
 
-    def touched(self, read: Reader, since: int) -> Work[None]:
+    def touched(self, read: Reader, since: int) -> Steps[None]:
         """Read the bets that were opened before a time and named by calls after it, and what was paid after it."""
         chosen = (since, FAR, since)
         (bets,) = yield read(self.asked(("bets", (*chosen, *chosen, self.most)), chosen="bets_touched"))
         self.faults("bets", bets)
         yield from self.unpaid(read, since)
 
-    def unpaid(self, read: Reader, since: int) -> Work[None]:
+    def unpaid(self, read: Reader, since: int) -> Steps[None]:
         """Read the findings that were paid after a time: each has a payment."""
         ((*rows,),) = yield read(self.asked(("unpaid", (since, self.most))))
         self.faults("payments", rows)
 
-    def all_accounts(self, read: Reader, *, sealed: int | None) -> Work[None]:
+    def all_accounts(self, read: Reader, *, sealed: int | None) -> Steps[None]:
         """Compare every account with what was posted to it: its checkpoint and what came after that, or everything."""
         for page in ("own_accounts", "clocks"):
             after: str | None = ""
             while after is not None:
                 after = yield from self.some_accounts(read, page, after, sealed=sealed)
 
-    def some_accounts(self, read: Reader, page: str, after: str, *, sealed: int | None) -> Work[str | None]:
+    def some_accounts(self, read: Reader, page: str, after: str, *, sealed: int | None) -> Steps[str | None]:
         """
         Compare the accounts of a page, those that follow *after*; return the last one, None if none follow.
 
@@ -292,12 +292,12 @@ class Verification:
             yield from self._order(read, bounds, texts)
         return sums[-1][0] if len(sums) == most else None
 
-    def _order(self, read: Reader, bounds: tuple[str, int], texts: dict[str, str]) -> Work[None]:
+    def _order(self, read: Reader, bounds: tuple[str, int], texts: dict[str, str]) -> Steps[None]:
         (times,) = yield read(self.asked(("account_times", (*bounds, self.most)), **texts))
         for row in times:
             self.add("times", _finding("times", row), row[3])
 
-    def order_of(self, read: Reader, accounts: Iterable[str]) -> Work[None]:
+    def order_of(self, read: Reader, accounts: Iterable[str]) -> Steps[None]:
         """Look whether the times of all postings of *accounts* rise."""
         for account in accounts:
             for page in ("own_accounts", "clocks"):
@@ -339,11 +339,11 @@ class Verification:
         if at_millis is not None:
             self.days.add(at_millis // DAY_MILLIS)
 
-    def asked(self, *questions: tuple[str, Sequence[Any]], **texts: str) -> Callable[[], Script[list[Rows]]]:
+    def asked(self, *questions: tuple[str, Sequence[Any]], **texts: str) -> Callable[[], Steps[list[Rows]]]:
         """Return a script that asks *questions* from one snapshot."""
         chosen = {name: self._sql.get(text, text) for name, text in texts.items()}
 
-        def script() -> Script[list[Rows]]:
+        def script() -> Steps[list[Rows]]:
             answers = []
             for name, parameters in questions:
                 sql = self._sql[name]
@@ -354,21 +354,21 @@ class Verification:
 
         return script
 
-    def sources(self, read: Reader, seen: Iterable[str] = ()) -> Work[None]:
+    def sources(self, read: Reader, seen: Iterable[str] = ()) -> Steps[None]:
         """Look for sources of bets, and of calls that were *seen*, that are not registered."""
         registered, of_bets = yield read(self.asked(("sources", ()), ("bet_sources", ())))
         for name in sorted({*seen, *(row[0] for row in of_bets)} - {row[0] for row in registered}):
             detail = f"There are calls or bets of the source {shown(name)}, which is not registered."
             self.add("sources", Finding("unknown_source", detail, source=name))
 
-    def totals(self, read: Reader, days: Iterable[int]) -> Work[None]:
+    def totals(self, read: Reader, days: Iterable[int]) -> Steps[None]:
         """Compare what closes have stored of *days* with what their calls have moved, if calls and postings agree."""
         for day in sorted(set(days) - self.days):
             moved = self.asked(("moved", (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)), which="is_any")
             for detail in (yield read(partial(differing_totals, self._prefix, day, moved))):
                 self.add("totals", Finding("totals_differ", f"The totals of {day_text(day)} differ, {detail}"))
 
-    def closed_lately(self, read: Reader, since_millis: int) -> Work[None]:
+    def closed_lately(self, read: Reader, since_millis: int) -> Steps[None]:
         """Compare the totals of the days that were closed after a time."""
         yield from self.totals(read, (yield read(partial(closed_days, self._prefix, since_millis // DAY_MILLIS))))
 
@@ -400,7 +400,7 @@ class Verification:
         )
 
 
-def read_marks(prefix: str) -> Script[Marks]:
+def read_marks(prefix: str) -> Steps[Marks]:
     """Return how far the books are sealed and folded."""
     return _marks((yield Execute(_sql(prefix)["marks"], ())))
 

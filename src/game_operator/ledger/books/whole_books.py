@@ -51,7 +51,7 @@ from game_operator.ledger.books.verify import (
     side,
     whole,
 )
-from game_operator.ledger.engine.script import Rows, Script, Work
+from game_operator.ledger.steps import Rows, Steps
 
 _HOUR_MILLIS = 3_600_000
 _HOURS = DAY_MILLIS // _HOUR_MILLIS
@@ -61,7 +61,7 @@ _SLICES, _POSTINGS, _CARRIED = 1_000, 5_000, 5_000
 _COUNTED = 500_000
 
 
-def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Work[BooksReport]:
+def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Steps[BooksReport]:
     """Check the tables with *prefix*: all of them, or what came after the checkpoint; keep *most* answers of a kind."""
     marks = yield read(partial(read_marks, prefix))
     if full or marks.checkpoint_millis is None:
@@ -182,7 +182,7 @@ class WholeBooks(Verification):
         self._doubtful: set[int] = set()
         self._until = -FAR
 
-    def read(self) -> Work[None]:
+    def read(self) -> Steps[None]:
         """Read everything."""
         self._folded = yield self._read(partial(folded_days, self._prefix))
         self._sums = HourlySums(self._folded)
@@ -209,7 +209,7 @@ class WholeBooks(Verification):
         yield from self.sources(self._read, self._sources)
         yield from self.totals(self._read, self._doubtful)
 
-    def _slices(self, folded: "_Sums") -> Work[None]:
+    def _slices(self, folded: "_Sums") -> Steps[None]:
         after = (-FAR, 0)
         while True:
             slices = yield self._read(partial(live_slices, self._prefix, after, _SLICES))
@@ -223,7 +223,7 @@ class WholeBooks(Verification):
                 return
             after = slices[-1][:2]
 
-    def _count_sealed(self) -> Work[None]:
+    def _count_sealed(self) -> Steps[None]:
         """Look whether all postings up to the checkpoint are in slices, unless some were folded meanwhile."""
         count = 0
         for start in range(0, self._marks.position, _COUNTED):
@@ -233,12 +233,12 @@ class WholeBooks(Verification):
             detail = f"Of {count} postings with ids up to {self._marks.position}, {self.postings} are in slices."
             self.add("slices", Finding("slice_differs", detail))
 
-    def _sealed(self, known: Slice) -> Script[tuple[str, list[Any], Rows]]:
+    def _sealed(self, known: Slice) -> Steps[tuple[str, list[Any], Rows]]:
         detail, rows = yield from slice_read(self._prefix, known)
         (strangers,) = yield from self.asked(("strangers", (*known.bounds, self.most)))()
         return detail, rows, strangers
 
-    def _not_sealed(self, folded: "_Sums") -> Work[None]:
+    def _not_sealed(self, folded: "_Sums") -> Steps[None]:
         """Read the postings that are not sealed; those that come meanwhile are for the next time."""
         position = self._marks.position
         ((highest,),) = yield self._read(self.asked(("highest", ())))
@@ -250,7 +250,7 @@ class WholeBooks(Verification):
             self._postings(bounds, rows, strangers, folded)
             position = bounds[1]
 
-    def _next(self, position: int, until: int) -> Script[tuple[Bounds, list[Any], Rows]]:
+    def _next(self, position: int, until: int) -> Steps[tuple[Bounds, list[Any], Rows]]:
         rows = yield from next_rows(self._prefix, position, until, _POSTINGS)
         bounds = (rows[0][0], rows[-1][0], -FAR, FAR) if rows else (0, 0, 0, 0)
         (strangers,) = yield from self.asked(("strangers", (*bounds, self.most)))()
@@ -269,7 +269,7 @@ class WholeBooks(Verification):
             old = (row for row in rows if row[1] // DAY_MILLIS in self._folded)
             folded.add((row[2] or row[3], -delta_of(row)) for row in old)
 
-    def _time(self, start: int, folded: "_Sums") -> Work[int]:
+    def _time(self, start: int, folded: "_Sums") -> Steps[int]:
         """Read the next calls and bets; return where the ones after them begin."""
         until = yield from self.page_end(self._read, start, self._until)
         time, limited = (start, until), (start, until, self.most)
@@ -297,7 +297,7 @@ class WholeBooks(Verification):
             folded.add((row[3], row[9]) for row in calls if row[9] and row[7] // DAY_MILLIS in self._folded)
         return until
 
-    def _compare_totals(self, before_day: int) -> Work[None]:
+    def _compare_totals(self, before_day: int) -> Steps[None]:
         """Compare what is stored of the closed days before one with what was read of them."""
         read = self._totals.taken(before_day)
         due = {day for day in self._closed if day < before_day}
@@ -307,7 +307,7 @@ class WholeBooks(Verification):
             if stored is not None and stored != read.get(day, {}):
                 self._doubtful.add(day)
 
-    def _again(self) -> Work[None]:
+    def _again(self) -> Steps[None]:
         """Read the hours again, row by row, in which something differs."""
         read_before = self.postings, self.calls, Counter(self.bets)
         of_postings = self._sums.hours_of_postings()
@@ -319,7 +319,7 @@ class WholeBooks(Verification):
             yield from self.times(self._read, start, min(start + _HOUR_MILLIS, self._until))
         self.postings, self.calls, self.bets = read_before
 
-    def _carried(self, folded: "_Sums") -> Work[None]:
+    def _carried(self, folded: "_Sums") -> Steps[None]:
         """
         Compare the calls whose postings are gone with what was folded: by day, and by account with what is carried.
 

@@ -18,9 +18,9 @@ from game_operator.ledger.doctor.ledger_checks import LEDGER_CHECKS, tables
 from game_operator.ledger.doctor.report import DoctorCheck, DoctorReport
 from game_operator.ledger.doctor.server_checks import SERVER_CHECKS, TABLE_CHECKS, server
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import DENIED, FIRST_VERSION, VERSION, check_prefix, toml_texts
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
+from game_operator.ledger.steps import Execute, Steps
 
 #: Also what a service that runs PostgreSQL for others leaves out, and a table that somebody has locked.
 _HIDDEN = frozenset({DENIED, "0A000", "42883", "55P03"})
@@ -39,7 +39,7 @@ def doctor_script(
     *,
     full: bool = False,
     only: str | None = None,
-) -> Script[DoctorReport]:
+) -> Steps[DoctorReport]:
     """
     Examine the ledger at *url*.
 
@@ -90,7 +90,7 @@ def doctor_report(url: str, prefix: str, **expected: Any) -> DoctorReport:
         return DoctorReport((_said("can be read", case("damaged", problem=failed)),))
 
 
-def _examination(examined: Examined, only: str | None) -> Script[DoctorReport]:
+def _examination(examined: Examined, only: str | None) -> Steps[DoctorReport]:
     checks: list[DoctorCheck] = []
     first: dict[str, Check] = {"tables": tables}
     place, of_tables = FILE_CHECKS if has_own_snapshot(examined.url) else MEMORY_CHECKS, LEDGER_CHECKS
@@ -109,7 +109,7 @@ def _examination(examined: Examined, only: str | None) -> Script[DoctorReport]:
     return DoctorReport(tuple(dict.fromkeys(checks)))
 
 
-def _checked(examined: Examined, name: str, check: Check) -> Script[list[DoctorCheck]]:
+def _checked(examined: Examined, name: str, check: Check) -> Steps[list[DoctorCheck]]:
     """Return what *check* finds, or that this user may not see it."""
     if examined.kind == "postgres":
         yield Execute(_SAVE, ())

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import PREFIX, sql_texts
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 DAY_MILLIS = 86_400_000
 #: Less free space than this, or than this share, is too little.
@@ -65,18 +65,18 @@ class Examined:
         """Return whether the ledger has this table."""
         return f"{self.prefix}{table}" in self.tables
 
-    def asked(self, question: str, *parameters: object) -> Script[Rows]:
+    def asked(self, question: str, *parameters: object) -> Steps[Rows]:
         """Return the rows that answer a question of doctor.sql."""
         rows: Rows = yield Execute(self.questions[question], parameters)
         return rows
 
-    def has_rows(self, table: str) -> Script[bool]:
+    def has_rows(self, table: str) -> Steps[bool]:
         """Return whether a table, by a name that the database has quoted, has a row."""
         return bool((yield Execute(f"SELECT 1 FROM {table} LIMIT 1", ())))  # noqa: S608 - the database's own name
 
 
 #: A check of what is known; or one that asks the database.
-Check: TypeAlias = Callable[[Examined], "list[Case] | Script[list[Case]]"]
+Check: TypeAlias = Callable[[Examined], "list[Case] | Steps[list[Case]]"]
 
 
 def questions_for(prefix: str) -> dict[str, str]:
@@ -90,7 +90,7 @@ def ledgers_in(tables: frozenset[str]) -> list[str]:
     return [each for each in prefixes if PREFIX.fullmatch(each) and tables >= {f"{each}calls", f"{each}postings"}]
 
 
-def in_the_future(questions: dict[str, str], after_millis: int, most: int) -> Script[Rows]:
+def in_the_future(questions: dict[str, str], after_millis: int, most: int) -> Steps[Rows]:
     """Return at most *most* accounts that have moved later than a time, the latest first, with their times."""
     rows: Rows = yield Execute(questions["in_the_future"], (after_millis, most))
     return rows

@@ -7,8 +7,8 @@ from pathlib import Path
 from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case, space_case
 from game_operator.ledger.doctor.ledger_checks import is_behind_rows
 from game_operator.ledger.engine.file_systems import file_system_of
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import FULL
+from game_operator.ledger.steps import Execute, Steps
 
 #: What others than its owner may do with a file; and with a folder, unless they may only delete what is their own.
 _FOR_OTHERS, _WRITABLE = 0o077, 0o022
@@ -45,7 +45,7 @@ def _disk(examined: Examined) -> list[Case]:
     return [space_case(folder, f"the file has {bytes_text(size)}")]
 
 
-def _journal_mode(_examined: Examined) -> Script[list[Case]]:
+def _journal_mode(_examined: Examined) -> Steps[list[Case]]:
     """Look at what connections find that are not the ledger's, such as those that calls join."""
     mode = (yield Execute("PRAGMA main.journal_mode", ()))[0][0]
     level = (yield Execute("PRAGMA main.synchronous", ()))[0][0]
@@ -55,14 +55,14 @@ def _journal_mode(_examined: Examined) -> Script[list[Case]]:
     return cases or [case("wal")]
 
 
-def _contents(examined: Examined) -> Script[list[Case]]:
+def _contents(examined: Examined) -> Steps[list[Case]]:
     if not examined.full:
         return []
     rows = yield Execute("PRAGMA main.quick_check(1)", ())
     return [case("sound") if rows[0][0] == "ok" else case("damaged", problem=rows[0][0])]
 
 
-def _clock(examined: Examined) -> Script[list[Case]]:
+def _clock(examined: Examined) -> Steps[list[Case]]:
     """Compare this machine's clock with the rows."""
     behind = yield from is_behind_rows(examined)
     return [behind or case("right", agrees="")]

@@ -6,10 +6,10 @@ from game_operator.errors import SchemaError, shown
 from game_operator.ledger.books.totals import day_text, newest_posting
 from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examined, case, in_the_future, ledgers_in
 from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
-from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_search_path, check_version, refuse_writer
 from game_operator.ledger.staff.bet_stops import bet_stop
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 _MOST_NAMED = 5
 _HOUR_MILLIS = 3_600_000
@@ -21,7 +21,7 @@ _WAITING_DAYS = 7
 _MOST_BETS = 1_000
 
 
-def tables(examined: Examined) -> Script[list[Case]]:
+def tables(examined: Examined) -> Steps[list[Case]]:
     """Look at the version, and remember what later checks need."""
     rows: Rows = yield from examined.asked(f"tables_in_{examined.kind}")
     examined.tables = frozenset(row[0] for row in rows)
@@ -46,7 +46,7 @@ def tables(examined: Examined) -> Script[list[Case]]:
     return [case(name, prefix=prefix, version=examined.version, needed=VERSION)]
 
 
-def _sources(examined: Examined) -> Script[list[Case]]:
+def _sources(examined: Examined) -> Steps[list[Case]]:
     """Compare the sources that are registered with those that are expected."""
     if not examined.has("sources"):
         return []
@@ -82,7 +82,7 @@ def _starred(prefixes: list[str]) -> str:
     return ", ".join(f"{prefix}*" for prefix in prefixes)
 
 
-def is_behind_rows(examined: Examined) -> Script[Case | None]:
+def is_behind_rows(examined: Examined) -> Steps[Case | None]:
     """Return the case of a clock that is behind the newest posting, or None."""
     newest = (yield from newest_posting(examined.prefix)) if examined.version else None
     if newest is None or newest - examined.now_millis <= MOST_AHEAD_MILLIS:
@@ -90,7 +90,7 @@ def is_behind_rows(examined: Examined) -> Script[Case | None]:
     return case("behind_rows", seconds=(newest - examined.now_millis) // 1_000)
 
 
-def _times(examined: Examined) -> Script[list[Case]]:
+def _times(examined: Examined) -> Steps[list[Case]]:
     """Look for accounts that a wrong clock has left in the future."""
     most = examined.now_millis + MOST_AHEAD_MILLIS
     rows = yield from in_the_future(examined.questions, most, _MOST_NAMED + 1)
@@ -101,14 +101,14 @@ def _times(examined: Examined) -> Script[list[Case]]:
     return [case("ahead", ahead=ahead, named=named)]
 
 
-def _guards(examined: Examined) -> Script[list[Case]]:
+def _guards(examined: Examined) -> Steps[list[Case]]:
     """Look for the triggers that keep postings as they are."""
     missing = [row[0] for row in (yield from examined.asked(f"guards_in_{examined.kind}"))]
     names = ", ".join(missing[:_MOST_NAMED]) + (", …" if len(missing) > _MOST_NAMED else "")
     return [case("missing", names=names) if missing else case("there")]
 
 
-def _verified(examined: Examined) -> Script[list[Case]]:
+def _verified(examined: Examined) -> Steps[list[Case]]:
     """Look when the books were verified last, and whether something was found then."""
     ((damaged, day),) = yield from examined.asked("damaged_slices")
     found = [case("damaged", count=damaged, day=day_text(day))] if damaged else []
@@ -132,17 +132,17 @@ def _by_age(examined: Examined, mark: str) -> Case:
     return case("late" if days < _LONG_DAYS else "long_ago", days=days)
 
 
-def _anomalies(examined: Examined) -> Script[list[Case]]:
+def _anomalies(examined: Examined) -> Steps[list[Case]]:
     ((damaged,),) = yield from examined.asked("damaged_anomalies")
     found = [case("damaged", count=damaged)] if damaged else []
     return [*found, (yield from _waiting(examined, "anomalies"))]
 
 
-def _findings(examined: Examined) -> Script[list[Case]]:
+def _findings(examined: Examined) -> Steps[list[Case]]:
     return [(yield from _waiting(examined, "findings"))] if examined.has("findings") else []
 
 
-def _waiting(examined: Examined, table: str) -> Script[Case]:
+def _waiting(examined: Examined, table: str) -> Steps[Case]:
     """Return how many rows of *table* wait for somebody, by their age."""
     now = examined.now_millis
     parameters = now - DAY_MILLIS, now - _WAITING_DAYS * DAY_MILLIS
@@ -153,7 +153,7 @@ def _waiting(examined: Examined, table: str) -> Script[Case]:
     return case("old" if old else "some", count=count, recent=recent, week=week, old=old)
 
 
-def _open_bets(examined: Examined) -> Script[list[Case]]:
+def _open_bets(examined: Examined) -> Steps[list[Case]]:
     before = examined.now_millis - _WAITING_DAYS * DAY_MILLIS
     ((count, oldest),) = yield from examined.asked("old_bets", before, _MOST_BETS)
     if not count:
@@ -162,7 +162,7 @@ def _open_bets(examined: Examined) -> Script[list[Case]]:
     return [case("old", count=counted, most=_WAITING_DAYS, days=(examined.now_millis - oldest) // DAY_MILLIS)]
 
 
-def _bets(examined: Examined) -> Script[list[Case]]:
+def _bets(examined: Examined) -> Steps[list[Case]]:
     """Look for a stop of bets, which somebody may have forgotten."""
     stop = (yield from bet_stop(examined.prefix)) if examined.has("bet_stops") else None
     if stop is None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from game_operator.errors import SchemaError
 from game_operator.ledger.books.totals import newest_posting
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, UnwritableError
 from game_operator.ledger.engine.tables import CLOCK
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps, UnwritableError
 
 _LOG = logging.getLogger("game_operator.ledger.opening")
 
@@ -37,7 +37,7 @@ _CLOCK = (
 _logged: set[tuple[str, str]] = set()
 
 
-def look_at_server(address: str, *, migrate: bool) -> Script[None]:
+def look_at_server(address: str, *, migrate: bool) -> Steps[None]:
     """
     Look at the settings of the PostgreSQL server at *address*.
 
@@ -63,7 +63,7 @@ def look_at_server(address: str, *, migrate: bool) -> Script[None]:
         _warn_once(address, _FULL_PAGE_WRITES)
 
 
-def look_at_clock(address: str, kind: Kind, prefix: str, clock_millis: Callable[[], int]) -> Script[None]:
+def look_at_clock(address: str, kind: Kind, prefix: str, clock_millis: Callable[[], int]) -> Steps[None]:
     """Compare the clock that calls get their time from with the newest posting."""
     newest = yield from newest_posting(prefix)
     if newest is None:

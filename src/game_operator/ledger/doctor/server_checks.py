@@ -10,8 +10,8 @@ from typing import Any
 from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case, space_case
 from game_operator.ledger.doctor.ledger_checks import is_behind_rows
 from game_operator.ledger.engine.address import address_of
-from game_operator.ledger.engine.script import AskOperator, Rows, Script
 from game_operator.ledger.postgres.hazards import Identities
+from game_operator.ledger.steps import AskOperator, Rows, Steps
 
 _MOST_SKEW_SECONDS = 30.0
 _MOST_MINUTES = 5
@@ -22,7 +22,7 @@ _NEEDED = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
 _PROBE_SECONDS = 1.0
 
 
-def server(examined: Examined) -> Script[list[Case]]:
+def server(examined: Examined) -> Steps[list[Case]]:
     """Look at whether calls can be stored, and remember the settings that later checks need."""
     examined.settings = {name: value for name, value in (yield from examined.asked("settings"))}  # noqa: C416 - of rows
     ((standby, user, examined.now_millis),) = yield from examined.asked("place")
@@ -44,7 +44,7 @@ def _full_page_writes(examined: Examined) -> list[Case]:
     return [case(examined.settings["full_page_writes"])]
 
 
-def _synchronous_commit(examined: Examined) -> Script[list[Case]]:
+def _synchronous_commit(examined: Examined) -> Steps[list[Case]]:
     """Say where commits would not wait, if the ledger did not see to it."""
     rows = yield from examined.asked("commit_settings")
     current = examined.settings["synchronous_commit"]
@@ -53,7 +53,7 @@ def _synchronous_commit(examined: Examined) -> Script[list[Case]]:
     return [case("raised", value=value, whom=whom) for whom, value in rows] or [case("waits", value=current)]
 
 
-def _standbys(examined: Examined) -> Script[list[Case]]:
+def _standbys(examined: Examined) -> Steps[list[Case]]:
     ((connected, confirming, hidden),) = yield from examined.asked("standbys")
     names = examined.settings["synchronous_standby_names"].strip()
     if hidden:
@@ -71,7 +71,7 @@ def _isolation(examined: Examined) -> list[Case]:
     return [case("usual" if level == "read committed" else "other", level=level, user=examined.settings["user"])]
 
 
-def _pooler(examined: Examined) -> Script[list[Case]]:
+def _pooler(examined: Examined) -> Steps[list[Case]]:
     """Compare process ids, as connecting does; and see whether two idle connections get the same one."""
     return [case((yield AskOperator("doctor", lambda connection: _pooler_mode(connection, examined.url))))]
 
@@ -107,12 +107,12 @@ def _backend_pid(connection: Any) -> bytes | None:
     return found
 
 
-def _timeline(examined: Examined) -> Script[list[Case]]:
+def _timeline(examined: Examined) -> Steps[list[Case]]:
     ((system, name),) = yield from examined.asked("timeline")
     return [case("standby") if name is None else case("number", timeline=int(name, 16), system=system)]
 
 
-def _clock(examined: Examined) -> Script[list[Case]]:
+def _clock(examined: Examined) -> Steps[list[Case]]:
     """Compare the server's clock with its rows and with ours."""
     before = time.time()
     ((_, _, now_millis),) = yield from examined.asked("place")
@@ -123,7 +123,7 @@ def _clock(examined: Examined) -> Script[list[Case]]:
     return found or [case("right", agrees=", and this machine's clock agrees with the server's")]
 
 
-def _sequences(examined: Examined) -> Script[list[Case]]:
+def _sequences(examined: Examined) -> Steps[list[Case]]:
     """Compare ids with their sequences, as connecting does."""
     identities = Identities(examined.prefix)
     found = [case("set" if is_set else "behind", message=text) for is_set, text in (yield from identities.behind())]
@@ -133,7 +133,7 @@ def _sequences(examined: Examined) -> Script[list[Case]]:
     return found or [case("right")]
 
 
-def _disk(examined: Examined) -> Script[list[Case]]:
+def _disk(examined: Examined) -> Steps[list[Case]]:
     """Measure the disk of the data, if it is this machine's."""
     ((size, is_local),) = yield from examined.asked("size")
     text = f"the database has {bytes_text(size)}"
@@ -143,7 +143,7 @@ def _disk(examined: Examined) -> Script[list[Case]]:
     return [case("elsewhere", size=text)]
 
 
-def _rights(examined: Examined) -> Script[list[Case]]:
+def _rights(examined: Examined) -> Steps[list[Case]]:
     """Name the roles that may change money, and what every role may do."""
     found = []
     for table, rights, may_write in (yield from examined.asked("public_rights")):
@@ -164,12 +164,12 @@ def _rights(examined: Examined) -> Script[list[Case]]:
     return found or [case("as_needed", roles=", ".join([user, *writers]))]
 
 
-def _connections(examined: Examined) -> Script[list[Case]]:
+def _connections(examined: Examined) -> Steps[list[Case]]:
     ((used, most),) = yield from examined.asked("connections")
     return [case("few" if most - used < _LEAST_CONNECTIONS else "enough", used=used, most=most)]
 
 
-def _transactions(examined: Examined) -> Script[list[Case]]:
+def _transactions(examined: Examined) -> Steps[list[Case]]:
     """Look for transactions that nobody works on and that hold locks of our tables."""
     rows = yield from examined.asked("prepared", _MOST_MINUTES)
     found = [case("prepared", gid=gid, minutes=minutes) for gid, minutes in rows]
@@ -181,12 +181,12 @@ def _transactions(examined: Examined) -> Script[list[Case]]:
     return found or [case("none", most=_MOST_MINUTES)]
 
 
-def _indexes(examined: Examined) -> Script[list[Case]]:
+def _indexes(examined: Examined) -> Steps[list[Case]]:
     rows = yield from examined.asked("invalid_indexes")
     return [case("invalid", names=", ".join(row[0] for row in rows)) if rows else case("valid")]
 
 
-def _default_partition(examined: Examined) -> Script[list[Case]]:
+def _default_partition(examined: Examined) -> Steps[list[Case]]:
     rows = yield from examined.asked("default_partition") if examined.version else ()
     if not rows:
         return []

@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, CallRecord
-from game_operator.ledger.engine.script import Dialect, Execute, Script
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.sources import checked_id
 from game_operator.ledger.rules.book import Changes, Needs, posting
+from game_operator.ledger.steps import Execute, Steps
 from game_operator.models.webhooks import problem_of_id
 from game_operator.money import Cents, amount_from_cents, cents_from_amount
 
@@ -44,7 +45,7 @@ class Adjustment(NamedTuple):
     applied: bool
 
 
-def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Script[Cents]:
+def open_account(player_id: str, opening: Decimal, dialect: SqlDialect) -> Steps[Cents]:
     """Open an account that holds *opening* currency units; return its balance in cents."""
     key, cents = checked_id(player_id, "the player id"), cents_from_amount(opening)
     if not 0 <= cents <= MAX_BALANCE_CENTS:
@@ -60,7 +61,7 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Script[C
     return Cents(cents)
 
 
-def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Script[Adjustment]:
+def adjust(player_id: str, amount: Decimal, reference: str, dialect: SqlDialect) -> Steps[Adjustment]:
     """Move *amount* currency units, once for each *reference*; return the balance, and whether it was moved now."""
     key, cents = checked_id(player_id, "the player id"), cents_from_amount(amount)
     if problem_of_id(reference, 320):
@@ -88,7 +89,7 @@ def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) ->
     return Adjustment(Cents(balance_cents), applied=True)
 
 
-def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Script[TimeCorrection]:
+def correct_time(player_id: str, prefix: str, dialect: SqlDialect) -> Steps[TimeCorrection]:
     """
     Bring the time of an account that lies in the future back to the clock's.
 

@@ -9,10 +9,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.engine.script import Dialect, Execute, Script
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.rules.book import FOREIGN_PLAYER, UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
+from game_operator.ledger.steps import Execute, Steps
 from game_operator.models.webhooks import LONGEST_TX_ID, DepositCall, RollbackCall, WebhookCall
 from game_operator.protocol.webhook import read_call
 
@@ -214,7 +215,7 @@ def record_of(row: Any) -> AnomalyRecord:
 
 def page_of_anomalies(
     prefix: str, wanted: Wanted, after: AnomalyRecord | None, most: int
-) -> Script[list[AnomalyRecord]]:
+) -> Steps[list[AnomalyRecord]]:
     """Return at most *most* wanted anomalies by the time they came first and by id, those that follow *after*."""
     found: dict[int, AnomalyRecord] = {}
     for part in wanted.parts(after):
@@ -223,7 +224,7 @@ def page_of_anomalies(
     return sorted(found.values(), key=attrgetter("first_at_millis", "id"))[:most]
 
 
-def anomaly(prefix: str, anomaly_id: int) -> Script[AnomalyRecord]:
+def anomaly(prefix: str, anomaly_id: int) -> Steps[AnomalyRecord]:
     """Return an anomaly; raise RetryRefusedError if there is none."""
     # Beyond 63 bits the drivers raise errors of their own.
     fits = 0 < anomaly_id < 1 << 63
@@ -236,7 +237,7 @@ def anomaly(prefix: str, anomaly_id: int) -> Script[AnomalyRecord]:
     return record_of(rows[0])
 
 
-def check_anomalies(prefix: str, ids: Iterable[int]) -> Script[None]:
+def check_anomalies(prefix: str, ids: Iterable[int]) -> Steps[None]:
     """Raise RetryRefusedError if one of the anomalies does not exist."""
     for each in ids:
         yield from anomaly(prefix, each)
@@ -244,7 +245,7 @@ def check_anomalies(prefix: str, ids: Iterable[int]) -> Script[None]:
 
 def to_retry(
     prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool, asks_owns: bool = False
-) -> Script[Item]:
+) -> Steps[Item]:
     """
     Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
 
@@ -270,20 +271,20 @@ def to_retry(
     return Item(call, replace(terms, source=record.source))
 
 
-def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: Dialect) -> Script[None]:
+def resolve_anomalies(prefix: str, ids: Iterable[int], dialect: SqlDialect) -> Steps[None]:
     """Mark anomalies as resolved now, unless they are already."""
     loaded = yield from dialect.load(Needs(""))
     update = f"UPDATE {prefix}anomalies SET resolved_at_millis = ? WHERE id = ? AND resolved_at_millis IS NULL"  # noqa: S608 - a checked prefix
     yield Execute(update, [(loaded.clock_millis, each) for each in ids], many=True)
 
 
-def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: Dialect) -> Script[None]:
+def keep_anomaly(operation: str, kind: str, body: bytes, source: str, dialect: SqlDialect) -> Steps[None]:
     """Keep a genuine call that was refused before it was a call; the same body again is counted."""
     code = WebhookErrorCode.INVALID_REQUEST.value
     yield from store_anomaly(Anomaly(kind, code, operation, None, None, None, body, 0), source, dialect)
 
 
-def store_anomaly(anomaly: Anomaly, source: str, dialect: Dialect) -> Script[None]:
+def store_anomaly(anomaly: Anomaly, source: str, dialect: SqlDialect) -> Steps[None]:
     """Store *anomaly* with the time it is now; the same body again is counted."""
     loaded = yield from dialect.load(Needs(source))
     at_now = anomaly._replace(at_millis=loaded.clock_millis)
@@ -303,7 +304,7 @@ def foreign_player(call: WebhookCall, terms: Terms) -> Anomaly | None:
     return found and found._replace(kind=FOREIGN_PLAYER)
 
 
-def keep_unfit(call: DepositCall | RollbackCall, terms: Terms, dialect: Dialect) -> Script[None]:
+def keep_unfit(call: DepositCall | RollbackCall, terms: Terms, dialect: SqlDialect) -> Steps[None]:
     """Keep what a repair or payment would have moved, if the unit of the operator's column cannot hold it."""
     found = unknown_source(call, terms)
     assert found is not None

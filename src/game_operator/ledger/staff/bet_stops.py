@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import shown
+from game_operator.ledger.engine.batch import may_refuse
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script, may_refuse
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.steps import Execute, Steps
 
 _ABOVE_EVERY_VERSION: Final = 2**31
 #: Every other code of ours says something that is not so.
@@ -52,13 +53,13 @@ def checked_stop(actor: str, reason: str, code: str, now_millis: int = 0) -> Bet
     return BetStop(code, actor, reason, now_millis)
 
 
-def bet_stop(prefix: str) -> Script[BetStop | None]:
+def bet_stop(prefix: str) -> Steps[BetStop | None]:
     """Return the stop that holds, or None."""
     rows = yield Execute(_sql(prefix)["now"], ())
     return BetStop(*rows[0]) if rows else None
 
 
-def stop_bets(stop: BetStop, dialect: SqlDialect) -> Script[BetStop]:
+def stop_bets(stop: BetStop, dialect: SqlDialect) -> Steps[BetStop]:
     """Begin *stop* now and return it; it takes the place of one that holds."""
     yield from start_bets(stop.actor, stop.reason, dialect)
     begun = stop._replace(at_millis=(yield from dialect.now_millis()))
@@ -67,7 +68,7 @@ def stop_bets(stop: BetStop, dialect: SqlDialect) -> Script[BetStop]:
     return begun
 
 
-def start_bets(actor: str, reason: str, dialect: SqlDialect) -> Script[BetStop | None]:
+def start_bets(actor: str, reason: str, dialect: SqlDialect) -> Steps[BetStop | None]:
     """End the stop that holds and return it; None if there is none."""
     sql = _sql(dialect.prefix)
     if dialect.kind == "postgres":

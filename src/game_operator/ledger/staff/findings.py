@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from game_operator.errors import ConfigurationError, FindingError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.anomalies import OF_SOURCE
+from game_operator.ledger.steps import Execute, Steps
 from game_operator.models.webhooks import problem_of_id
 
 _LONGEST = 1_000
@@ -70,7 +70,7 @@ def _record(row: Sequence[Any]) -> Finding:
     return found if found.evidence is None else found._replace(evidence=bytes(found.evidence))
 
 
-def finding(finding_id: int, dialect: SqlDialect) -> Script[Finding]:
+def finding(finding_id: int, dialect: SqlDialect) -> Steps[Finding]:
     """Return a finding; raise FindingError if there is none."""
     # Beyond 63 bits the drivers raise their own errors.
     fits = 0 < finding_id < 1 << 63
@@ -84,7 +84,7 @@ def finding(finding_id: int, dialect: SqlDialect) -> Script[Finding]:
 
 def page_of_findings(
     dialect: SqlDialect, *, after: int, most: int, resolved: bool, source: str, subject: str | None
-) -> Script[list[Finding]]:
+) -> Steps[list[Finding]]:
     """Return at most *most* findings of a source by id, those after one; the open ones, or with *resolved* all."""
     # Of all findings, a page follows the ids, and no index that begins with the source.
     conditions = [OF_SOURCE if resolved and subject is None else "source = ?"]
@@ -108,7 +108,7 @@ def check_person(actor: object, reason: object) -> None:
 
 def resolve_finding(
     finding_id: int, actor: str, reason: str, dialect: SqlDialect, *, paid_cents: int | None = None
-) -> Script[Finding]:
+) -> Steps[Finding]:
     """Resolve an open finding and return it; raise FindingError if it is resolved, or if there is none."""
     now_millis = yield from dialect.now_millis()
     parameters = (now_millis, actor, reason, paid_cents, finding_id)

@@ -34,7 +34,6 @@ from game_operator.ledger.engine.address import (
     unknown_database,
 )
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Script, Step, drive
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
     CALL_COLUMNS,
@@ -48,13 +47,14 @@ from game_operator.ledger.engine.tables import (
 )
 from game_operator.ledger.rules.book import body_of
 from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
+from game_operator.ledger.steps import AskOperator, Execute, Kind, Step, Steps, run
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.money import Cents
 
 T = TypeVar("T")
 R = TypeVar("R")
 #: Makes the script that reads a page of at most so many records, those that follow one.
-Page: TypeAlias = Callable[[R | None, int], Script[list[R]]]
+Page: TypeAlias = Callable[[R | None, int], Steps[list[R]]]
 Use: TypeAlias = Literal["survey", "listing", "history", "pages"]
 
 _PATIENCE_SECONDS = 5.0
@@ -64,7 +64,7 @@ _DAY_MILLIS = 86_400_000
 _MOST_DAYS = 90
 
 
-def balance_of(account: str, accounts: Balances) -> Script[Cents]:
+def balance_of(account: str, accounts: Balances) -> Steps[Cents]:
     """Return a balance in cents; raise AccountNotFoundError if there is none."""
     cents = yield from accounts.balance(account)
     if cents is None:
@@ -148,13 +148,13 @@ class AccountHistory(NamedTuple):
     earlier: str | None = None
 
 
-def bet(prefix: str, bet_id: str, source: str) -> Script[BetRecord | None]:
+def bet(prefix: str, bet_id: str, source: str) -> Steps[BetRecord | None]:
     """Return a bet, or None."""
     rows = yield Execute(_sql(prefix)["bet"], (source, bet_id))
     return bet_of(rows[0]) if rows else None
 
 
-def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> Script[int | None]:
+def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> Steps[int | None]:
     """Return the time of what *call* has stored, by its *outcome*; None if that is not committed."""
     if outcome.anomaly and not outcome.applied:
         return (yield from anomaly_at(prefix, call.operation, outcome.anomaly, body_of(call), source))
@@ -168,7 +168,7 @@ def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> S
     return found.opened_at_millis if call.operation == "withdraw" else found.settled_at_millis or found.opened_at_millis
 
 
-def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Script[int | None]:
+def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Steps[int | None]:
     """Return when the anomaly of *body* came last; None if it is not committed."""
     rows = yield Execute(_sql(prefix)["anomaly_at"], (source, kind, operation, sha256(body).digest()))
     return rows[0][0] if rows else None
@@ -214,7 +214,7 @@ _RARE = "state <> 'OPEN' AND state <> 'SPENT' AND state <> 'CLOSED'"
 _BY_TIME = attrgetter("opened_at_millis", "bet_id")
 
 
-def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most: int) -> Script[list[BetRecord]]:
+def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most: int) -> Steps[list[BetRecord]]:
     """Return at most *most* bets by time and id, those that follow *after*."""
     until = _LAST_MILLIS if wanted.until_millis is None else wanted.until_millis
     start = (after.opened_at_millis, after.bet_id) if after else (max(wanted.since_millis or 0, 0), "")
@@ -227,7 +227,7 @@ def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most:
     return sorted(found, key=_BY_TIME)[:most]
 
 
-def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Script[list[BetRecord]]:
+def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Steps[list[BetRecord]]:
     """Return at most *most* bets of one source or of all, the oldest first."""
     if wanted.source is not None or not wanted.is_by_source:
         return (yield from page_of_bets(prefix, wanted, None, most))
@@ -237,7 +237,7 @@ def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Script[list[BetRe
     return sorted(found, key=_BY_TIME)[:most]
 
 
-def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
+def bet_history(prefix: str, bet_id: str, source: str) -> Steps[BetHistory]:
     """Return the history of a bet; one that is unknown has an empty history."""
     found = yield from bet(prefix, bet_id, source)
     calls = [call for call, _ in (yield from calls_of_bet(prefix, bet_id, source, found))]
@@ -249,7 +249,7 @@ def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
 
 def calls_of_bet(
     prefix: str, bet_id: str, source: str, bet: BetRecord | None
-) -> Script[list[tuple[CallRecord, bytes | None]]]:
+) -> Steps[list[tuple[CallRecord, bytes | None]]]:
     """Return the calls of a bet in order of time, each with the body that is kept of it."""
     # In damaged books a call is known and its bet is not: then the identity that a service gives most often.
     withdraw = bet.withdraw_tx_id if bet else f"withdraw:bet:{bet_id}"
@@ -259,7 +259,7 @@ def calls_of_bet(
     return [(CallRecord(*row[:-1]), None if row[-1] is None else bytes(row[-1])) for row in rows]
 
 
-def postings_of_calls(prefix: str, source: str, calls: Iterable[CallRecord]) -> Script[list[Sequence[Any]]]:
+def postings_of_calls(prefix: str, source: str, calls: Iterable[CallRecord]) -> Steps[list[Sequence[Any]]]:
     """Return what was posted for *calls* of one source, as (id, operation, tx_id, account, delta, time), by id."""
     found: list[Sequence[Any]] = []
     for call in calls:
@@ -269,7 +269,7 @@ def postings_of_calls(prefix: str, source: str, calls: Iterable[CallRecord]) -> 
     return sorted(found, key=itemgetter(0))
 
 
-def account_history(prefix: str, account: str, most: int, before: str | None) -> Script[AccountHistory]:
+def account_history(prefix: str, account: str, most: int, before: str | None) -> Steps[AccountHistory]:
     """
     Return a page of the history of an account.
 
@@ -297,7 +297,7 @@ def account_history(prefix: str, account: str, most: int, before: str | None) ->
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)), earlier)
 
 
-def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Script[tuple[Movement, ...]]:
+def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Steps[tuple[Movement, ...]]:
     """
     Return the *postings* of one account, in order of time, with the bets that their calls named.
 
@@ -325,7 +325,7 @@ def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Script[tuple[M
 
 def _postings(
     prefix: str, account: str, position: tuple[int, int], newest: int, most: int
-) -> Script[list[Sequence[Any]]]:
+) -> Steps[list[Sequence[Any]]]:
     """
     Return the *most* latest postings before *position* of an account that moved last at *newest*.
 
@@ -415,7 +415,7 @@ class Listing:
                 **limits_of(url, _PATIENCE_SECONDS),
             )
 
-    def read(self, script: Callable[[], Script[T]]) -> T:
+    def read(self, script: Callable[[], Steps[T]]) -> T:
         """
         Run *script*, which only executes statements that read, from one snapshot.
 
@@ -442,14 +442,14 @@ class Listing:
             if connection is not None:
                 connection.close()
 
-    def _read(self, script: Callable[[], Script[T]]) -> T:
+    def _read(self, script: Callable[[], Steps[T]]) -> T:
         """Read over the connection, which is opened if there is none, and kept unless the script fails."""
         connection, self._connection = self._connection, None
         try:
             connection = connection or self._connect()
             try:
                 connection.execute(self._begin)
-                result = drive(script(), partial(self._perform, connection))
+                result = run(script(), partial(self._perform, connection))
                 connection.rollback()
             except BaseException:
                 connection.close()
@@ -491,7 +491,7 @@ def tables_at(url: str, prefix: str) -> tuple[Kind, int]:
     return kind, check_version(version, prefix)
 
 
-def survey(url: str, script: Callable[[], Script[T]], use: Use = "survey", prefix: str = "") -> T:
+def survey(url: str, script: Callable[[], Steps[T]], use: Use = "survey", prefix: str = "") -> T:
     """Run *script* as ``Listing.read`` does, over a connection that is set for reading whole tables, or for *use*."""
     with contextlib.closing(Listing(url, use, prefix)) as reader:
         return reader.read(script)
@@ -522,6 +522,6 @@ def page_sizes(most: int) -> Iterator[int]:
     return chain((min(64, most),), repeat(most))
 
 
-def nothing() -> Script[None]:
+def nothing() -> Steps[None]:
     """Do nothing, in a transaction that is opened for it."""
     yield from ()

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Outcome, Terms
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import AFTER, AskOperator, Execute, Loaded, Script, run_after
+from game_operator.ledger.engine.batch import run_after
+from game_operator.ledger.engine.dialects import Loaded, SqlDialect
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
@@ -21,6 +21,7 @@ from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.staff.anomalies import keep_unfit
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
 from game_operator.ledger.staff.queries import bet as bet_script
+from game_operator.ledger.steps import AFTER, AskOperator, Execute, Steps
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.money import Cents, amount_from_cents
 
@@ -48,7 +49,7 @@ class Repair(NamedTuple):
 
     call: DepositCall | RollbackCall
     settled_by: str
-    beside: Callable[[Outcome, SqlDialect], Script[None]]
+    beside: Callable[[Outcome, SqlDialect], Steps[None]]
 
 
 class Payment(NamedTuple):
@@ -97,7 +98,7 @@ def or_raise(result: T | Exception) -> T:
     return result
 
 
-def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome | RepairRefusedError]:
+def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Steps[Outcome | RepairRefusedError]:
     """
     Settle a bet, run ``after``, and return the outcome.
 
@@ -139,12 +140,12 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     return (yield from run_after(ask, outcome, bet.account, book.changes.calls, source, dialect))
 
 
-def paid_cents(source: str, bet_id: str, dialect: SqlDialect) -> Script[int]:
+def paid_cents(source: str, bet_id: str, dialect: SqlDialect) -> Steps[int]:
     """Return what was paid for findings about a bet, beside its own calls."""
     return int((yield Execute(_sql(dialect)["paid"], (source, bet_id)))[0][0])
 
 
-def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
+def settled_at(prefix: str, repair: Repair, source: str) -> Steps[int | None]:
     """Return when *repair* settled its bet; None if that is not committed, or somebody else has settled the bet."""
     call = repair.call
     assert call.bet_id is not None
@@ -156,7 +157,7 @@ def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
     return found.settled_at_millis
 
 
-def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid | FindingError]:
+def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Steps[Paid | FindingError]:
     """
     Post what is owed for a finding, once, and resolve it; run ``after`` if the account gets money.
 
@@ -214,7 +215,7 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     return Paid(resolved, outcome)
 
 
-def paid_at(prefix: str, finding_id: int, source: str) -> Script[int | None]:
+def paid_at(prefix: str, finding_id: int, source: str) -> Steps[int | None]:
     """Return when a finding was paid; None if that is not committed."""
     sql = sql_texts(__package__, "repairs.sql", prefix=prefix)["paid_at"]
     rows = yield Execute(sql, (source, str(finding_id)))
@@ -234,7 +235,7 @@ def credited_cents(bet: BetRecord) -> int:
     return bet.won_cents or 0
 
 
-def _locked(found: BetRecord, dialect: SqlDialect) -> Script[tuple[Loaded, BetRecord]]:
+def _locked(found: BetRecord, dialect: SqlDialect) -> Steps[tuple[Loaded, BetRecord]]:
     """Lock the account of a bet, and read the bet again: until then it may have been settled."""
     needs = Needs(found.source, key_parts=dialect.key_parts, bets={found.bet_id}, accounts={found.account})
     loaded = yield from dialect.load(needs)
@@ -328,7 +329,7 @@ def _call_of_payment(wanted: Finding, bet: BetRecord, owed_cents: int) -> Deposi
     )
 
 
-def claims_of(source: str, bet_id: str, dialect: SqlDialect) -> Script[list[Claim]]:
+def claims_of(source: str, bet_id: str, dialect: SqlDialect) -> Steps[list[Claim]]:
     """Return the claims that name a bet by their ``bet_id``, in order of time."""
     return [Claim(*row) for row in (yield Execute(_sql(dialect)["claims"], (source, bet_id)))]
 

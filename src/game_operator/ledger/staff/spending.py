@@ -3,8 +3,8 @@
 from typing import Final, NamedTuple
 
 from game_operator.errors import shown
-from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.steps import Execute, Kind, Steps
 
 _LAST_MILLIS: Final = 2**62
 
@@ -40,7 +40,7 @@ def checked_since(since_millis: int) -> int:
     return max(-_LAST_MILLIS, min(since_millis, _LAST_MILLIS))
 
 
-def spent(kind: Kind, prefix: str, account: str, since_millis: int) -> Script[Spent]:
+def spent(kind: Kind, prefix: str, account: str, since_millis: int) -> Steps[Spent]:
     """Return what *account* has spent, by one statement."""
     sql = sql_texts(__package__, "spending.sql", prefix=prefix)[f"{kind}_spent"]
     rows = yield Execute(sql, (account, since_millis) * 3 + (since_millis,))

@@ -16,11 +16,11 @@ from game_operator.backoffice import CaseFile, case_file
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import ItemResult, NewItem
 from game_operator.ledger import SqlLedger, TableAccounts, Terms
-from game_operator.ledger.engine.script import Script
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import write_with
 from game_operator.ledger.staff.findings import resolve_finding
 from game_operator.ledger.staff.repairs import Repair
+from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
@@ -178,7 +178,7 @@ def test_what_reconciliations_found(ledger: SqlLedger) -> None:
         finding = NewFinding("amount_differs", "b1", "The amount differs.", player_id="p1", evidence=b'{"won": 3}')
         result = ItemResult("b1", "amount_differs", {}, evidence=b'{"won": 3}', digest=b"d")
         journal.save(chunk, [result], findings=[finding] if kind == "reconcile" else [], done=True)
-    write_with(ledger, lambda dialect: resolve_finding(1, "ann", "paid by hand", dialect))
+    Office(ledger).write(lambda dialect: resolve_finding(1, "ann", "paid by hand", dialect))
     contents = case_file(ledger, "b1").contents
     (look,) = contents["reconciliations"]
     assert (look["run_id"], look["verdict"], look["actor"], look["evidence"]["data"]) == (
@@ -200,7 +200,7 @@ def test_what_reconciliations_found(ledger: SqlLedger) -> None:
 def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> None:
     """It says who settled the bet, and that the provider's own call moved nothing."""
 
-    def nothing(*_: object) -> Script[None]:
+    def nothing(*_: object) -> Steps[None]:
         yield from ()
 
     played(ledger, withdraw())

@@ -208,10 +208,10 @@ def test_the_second_ctrl_c_ends_at_once(
 def _move_to(ledger: SqlLedger, service: str) -> None:
     """Let the campaigns be for another service: a test's own address is not known when it plans."""
     from game_operator.ledger.engine.dialects import SqlDialect
-    from game_operator.ledger.engine.script import Execute, Script
-    from game_operator.ledger.sql import write_with
+    from game_operator.ledger.office import Office
+    from game_operator.ledger.steps import Execute, Steps
 
-    def script(dialect: SqlDialect) -> Script[None]:
+    def script(dialect: SqlDialect) -> Steps[None]:
         yield Execute(f"UPDATE {dialect.prefix}runs SET service = ?", (service,))
 
-    write_with(ledger, script)
+    Office(ledger).write(script)

@@ -89,12 +89,10 @@ def test_it_is_served(database: str, keys: KeyFiles) -> None:
     ("options", "told"),
     [
         pytest.param({"unit": "units"}, 'the unit "units" was passed', id="the unit of others"),
-        pytest.param({"table": "purses"}, "name all of them as its key", id="half a key"),
     ],
 )
 def test_a_problem_is_told_by_options(database: str, options: dict[str, Any], told: str) -> None:
     """In words that fit a program and the command line alike."""
-    run_sql(database, "CREATE TABLE purses (id varchar(9), country varchar(9), balance bigint, UNIQUE (id, country))")
     accounts = {"table": "players", "key": "id", "balance": "balance"} | options
     with pytest.raises(SchemaError) as refused:
         SqlLedger(database, accounts=TableAccounts(**accounts))
