@@ -244,9 +244,9 @@ def findings(
     place: LedgerOptions,
 ) -> int:
     """
-    List what a person should look into, by kind with the first ids. The exit code is 1 if a finding is open.
+    List what a person should look into, the oldest first, and by kind with the first ids.
 
-    With --bet, --all or --limit, list the findings one by one, the oldest first.
+    The exit code is 1 if a finding is open.
     """
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.journal.journal import Journal
@@ -255,10 +255,12 @@ def findings(
 
         now = Journal(ledger).now_millis()
         found = list(islice(findings_of(ledger, source=source, resolved=every, bet_id=bet_id), limit + 1))
-    answer_list("findings", [finding_document(each, now) for each in found], limit, _FINDINGS)
-    open_kinds = [each.kind for each in found[:limit] if each.resolved_at_millis is None]
-    _show_advice(open_kinds)
-    return ExitCode.SAID_NO if open_kinds else ExitCode.FINE
+    listed = [finding_document(each, now) for each in found]
+    answer_list("findings", listed, limit, _FINDINGS)
+    unresolved = [each for each in listed[:limit] if each["resolved_at_millis"] is None]
+    show_kinds(unresolved, "id")
+    _show_advice(each["kind"] for each in unresolved)
+    return ExitCode.SAID_NO if unresolved else ExitCode.FINE
 
 
 @reconciliations.command()
