@@ -472,5 +472,5 @@ def follow_the_games(
     unsubscribe()
     return [
         WebhookReceiver(authenticator=signature, instances=each)
-        for each in (catalogue, in_database, {"i1"}, lambda: catalogue.instances)
+        for each in (catalogue, in_database, {"i1"}, catalogue.instances)
     ]
