@@ -33,7 +33,6 @@ DEFAULTS: dict[str, Any] = {
     "deposit_batch": False,
     "max_body_bytes": 65_536,
     "max_batch_bytes": 1_048_576,
-    "max_batch_items": 1_000,
     "parse": None,
 }
 
@@ -55,7 +54,6 @@ OTHERS: dict[str, Any] = {
     "deposit_batch": True,
     "max_body_bytes": 1,
     "max_batch_bytes": 10**9,
-    "max_batch_items": 1,
 }
 
 
@@ -123,7 +121,6 @@ def test_every_setting_is_tried() -> None:
         pytest.param("deposit_batch", ["yes"], "must be true or false", id="deposit_batch"),
         pytest.param("max_body_bytes", [0, -1, 1.0, "1", True, None], "whole number above 0", id="max_body_bytes"),
         pytest.param("max_batch_bytes", [0, 10.5], "whole number above 0", id="max_batch_bytes"),
-        pytest.param("max_batch_items", [0, True], "whole number above 0", id="max_batch_items"),
         pytest.param(
             "signature_header",
             ["", " ", "a b", "a:b", "sig\n", "é", None, 5, b"signature"],

@@ -12,7 +12,6 @@ import pytest
 import game_operator
 import game_operator_testkit
 from game_operator import backoffice, ledger, models, signers, webhooks
-from game_operator._lazy import lazy_names
 from game_operator_testkit import sandbox
 
 ERRORS = [
@@ -150,22 +149,6 @@ def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
         assert hasattr(package, name)
     with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'Misspelt'"):
         _ = package.Misspelt
-
-
-def test_a_lazy_name_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the packages that may be missing are explained; any other missing module is a fault, and stays one."""
-    package = ModuleType("lazy_package")
-    monkeypatch.setitem(sys.modules, "lazy_package", package)
-    load, _ = lazy_names(
-        "lazy_package", {"no_such_package.inside": "A", "another": "B"}, install="x>=1", needs={"no_such_package"}
-    )
-    with pytest.raises(
-        ImportError, match=r"A needs the package no_such_package\. Run: pip install 'x>=1'"
-    ) as explained:
-        load("A")
-    assert explained.value.name == "no_such_package"
-    with pytest.raises(ModuleNotFoundError, match="No module named 'another'"):
-        load("B")
 
 
 def test_each_name_is_documented() -> None:

@@ -1,14 +1,12 @@
 """Lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, str], *, install: str = "", needs: Collection[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """
     Return ``__getattr__`` and ``__dir__`` for *package*, and give it an ``__all__`` unless it has one.
 
@@ -18,8 +16,6 @@ def lazy_names(
     Args:
         package: The package's ``__name__``.
         homes: A module, absolute or relative to the package (".sync"), to its names, separated by spaces.
-        install: What installs *needs*, named by the ImportError that a missing package causes.
-        needs: The packages that may be missing.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
     namespace = vars(sys.modules[package])
@@ -28,16 +24,7 @@ def lazy_names(
     def load(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        try:
-            value = getattr(import_module(home_of[name], package), name)
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").partition(".")[0] not in needs:
-                raise
-            raise ImportError(
-                f"{package}.{name} needs the package {missing.name}. Run: pip install '{install}'",
-                name=missing.name,
-            ) from missing
-        namespace[name] = value
+        value = namespace[name] = getattr(import_module(home_of[name], package), name)
         return value
 
     return load, lambda: sorted({*namespace, *home_of})

@@ -110,7 +110,6 @@ class Profile:
         deposit_batch: Whether ``/deposit-batch`` and ``/deposit/batch`` are served (0010).
         max_body_bytes: The longest body of a call; a longer one is SYSTEM_ERROR, because nobody has read it (0013).
         max_batch_bytes: The longest body of a batch.
-        max_batch_items: The most deposits in one batch.
         parse: Reads bodies in place of ``fields``, actions and claim types; see ``BodyParser`` for what it must do.
 
     Raises:
@@ -133,7 +132,6 @@ class Profile:
     deposit_batch: bool = False
     max_body_bytes: int = 65_536
     max_batch_bytes: int = 1_048_576
-    max_batch_items: int = 1_000
     parse: BodyParser | None = None
     _names: Mapping[str, Names] = field(init=False, repr=False, compare=False)
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from game_operator import ConfigurationError
 from game_operator.cli.keys import write_new
-from game_operator.signers import load_signer, public_key_of
+from game_operator.signers.keys import load_signer, public_key_of
 from tests.support.command_line import Run, command, mode_of, said
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"

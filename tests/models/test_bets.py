@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies
 from pydantic import TypeAdapter
 
-from game_operator.models import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.models.operator_api import Bet, BetLookup
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JSON_VALUES, TEXT, JsonObject, assert_is_a_value, bet, examples, wire

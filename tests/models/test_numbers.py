@@ -17,7 +17,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from game_operator.models import (
     BetConfig,
-    BetLookup,
     BetNotFound,
     ClosedBet,
     GameInfo,
@@ -25,8 +24,8 @@ from game_operator.models import (
     GrantRequest,
     OpenBet,
     RoundFound,
-    RoundLookup,
 )
+from game_operator.models.operator_api import BetLookup, RoundLookup
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import (

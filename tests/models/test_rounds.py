@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundLookup, RoundNotFound
+from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundNotFound
+from game_operator.models.operator_api import RoundLookup
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JsonObject, assert_is_a_value, bet, round_of, wire

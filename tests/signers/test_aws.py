@@ -28,8 +28,8 @@ from game_operator import (
     SigningKeyError,
 )
 from game_operator.protocol.signing import Signature, verify
-from game_operator.signers import AwsKmsSigner, load_signer
-from game_operator.signers.keys import load_public_key
+from game_operator.signers import AwsKmsSigner
+from game_operator.signers.keys import load_public_key, load_signer
 from tests.signers.conftest import Keys
 from tests.support.kms import SECRET_ACCESS_KEY, SESSION_TOKEN, LocalKms, local_kms
 from tests.support.leaks import everything_told

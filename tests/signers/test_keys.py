@@ -28,9 +28,17 @@ from game_operator import (
     SigningKeyError,
 )
 from game_operator.protocol.signing import Signature, verify
-from game_operator.signers import KeySource, LocalSigner, load_signer, public_key_of
 from game_operator.signers.environment import FromEnvironment
-from game_operator.signers.keys import PublicKeySource, checked_signature, is_async, load_public_key
+from game_operator.signers.keys import (
+    KeySource,
+    LocalSigner,
+    PublicKeySource,
+    checked_signature,
+    is_async,
+    load_public_key,
+    load_signer,
+    public_key_of,
+)
 from tests.signers.conftest import PASSPHRASE, Keys
 from tests.support.leaks import everything_told
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import AsyncOperatorClient, BetNotFound, ConfigurationError, OperatorClient, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
-from game_operator.signers import LocalSigner, RememberedSignatures
+from game_operator.signers.keys import LocalSigner, RememberedSignatures
 from tests.signers.conftest import Keys
 
 FOREVER = b"acme"

@@ -455,5 +455,5 @@ def follow_the_games(
     assert_type(catalogue("i1"), bool)
     return [
         WebhookReceiver(authenticator=signature, instances=each)
-        for each in (catalogue, in_database, {"i1"}, lambda: catalogue.instances)
+        for each in (catalogue, in_database, {"i1"}, catalogue.instances)
     ]

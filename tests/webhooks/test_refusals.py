@@ -75,12 +75,6 @@ def test_a_foreign_instance() -> None:
     )
 
 
-def test_instances_that_are_one_text() -> None:
-    """In one text every part of an id would be found."""
-    refusal = opened("/withdraw", encoded(WITHDRAW), instances=lambda: "i1")
-    assert (refusal.code, refusal.reason) == ("SYSTEM_ERROR", "reading it failed: TypeError")
-
-
 def test_a_batch_with_refused_items() -> None:
     """Each is refused by itself, with its own bytes kept; the others are calls."""
     foreign = {

@@ -11,9 +11,7 @@ from game_operator._lazy import lazy_names
 if TYPE_CHECKING:
     from game_operator.models.operator_api import AnyBet as AnyBet
     from game_operator.models.operator_api import AnyRound as AnyRound
-    from game_operator.models.operator_api import Bet as Bet
     from game_operator.models.operator_api import BetConfig as BetConfig
-    from game_operator.models.operator_api import BetLookup as BetLookup
     from game_operator.models.operator_api import BetNotFound as BetNotFound
     from game_operator.models.operator_api import ClosedBet as ClosedBet
     from game_operator.models.operator_api import GameInfo as GameInfo
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from game_operator.models.operator_api import OpenBet as OpenBet
     from game_operator.models.operator_api import RolledBackBet as RolledBackBet
     from game_operator.models.operator_api import RoundFound as RoundFound
-    from game_operator.models.operator_api import RoundLookup as RoundLookup
     from game_operator.models.operator_api import RoundNotFound as RoundNotFound
     from game_operator.models.operator_api import refusal_of as refusal_of
     from game_operator.models.webhooks import BalanceCall as BalanceCall
@@ -40,8 +37,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".operator_api": (
-                "AnyBet AnyRound Bet BetConfig BetLookup BetNotFound ClosedBet GameInfo GameInstance GrantAccepted "
-                "GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound refusal_of"
+                "AnyBet AnyRound BetConfig BetNotFound ClosedBet GameInfo GameInstance GrantAccepted GrantRequest "
+                "OpenBet RolledBackBet RoundFound RoundNotFound refusal_of"
             ),
             ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
         },

@@ -33,6 +33,8 @@ OPERATIONS: Final = MappingProxyType({f"/{operation}": operation for operation i
 BATCH_PATHS: Final = frozenset({"/deposit-batch", "/deposit/batch"})
 
 _MISSING: Final = object()
+#: In one batch.
+_MOST_DEPOSITS: Final = 1_000
 #: Of a number, in a message.
 _SHOWN_DIGITS: Final = 60
 
@@ -340,14 +342,12 @@ class BatchItem:
         call: The deposit; None when it is malformed.
         problem: Why it is malformed, for the log; "" when it is not.
         body: The very bytes that it has in the batch, which are those of a deposit alone.
-        oddities: What is odd about it and moves no money.
     """
 
     tx_id: str | None
     call: DepositCall | None
     problem: str = ""
     body: bytes = b""
-    oddities: tuple[Oddity, ...] = ()
 
 
 def read_batch(body: bytes, profile: Profile) -> list[BatchItem]:
@@ -362,20 +362,20 @@ def read_batch(body: bytes, profile: Profile) -> list[BatchItem]:
     items = value.get("bets") if isinstance(value, dict) else value
     if not isinstance(items, list):
         raise MalformedCallError("a batch must be an array of deposits, or an object with an array in bets")
-    if len(items) > profile.max_batch_items:
-        raise MalformedCallError(f"a batch has at most {profile.max_batch_items} deposits, not {len(items)}")
+    if len(items) > _MOST_DEPOSITS:
+        raise MalformedCallError(f"a batch has at most {_MOST_DEPOSITS} deposits, not {len(items)}")
     return [_batch_item(item, alone, profile) for item, alone in items_with_bytes(body, items, "bets")]
 
 
 def _batch_item(item: object, body: bytes, profile: Profile) -> BatchItem:
     try:
-        call, oddities = read_call("deposit", body, profile, item)
+        call, _ = read_call("deposit", body, profile, item)
     except MalformedCallError as malformed:
         tx_id = _Body(item, "deposit", profile).find("tx_id") if isinstance(item, dict) else None
         is_readable = isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID)
         return BatchItem(tx_id if is_readable else None, None, str(malformed), body)
     assert isinstance(call, DepositCall)
-    return BatchItem(call.tx_id, call, "", body, tuple(oddities))
+    return BatchItem(call.tx_id, call, "", body)
 
 
 class BodyWriter:

@@ -1,17 +1,19 @@
 """HTTP as `serve` answers it: each request is measured. Frameworks have instrumentations for that."""
 
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
-from game_operator.telemetry.instruments import Instruments
+from game_operator.telemetry.recorder import Recorder
 
 __all__ = ["measured"]
 
 _METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 
-def measured(instruments: Instruments, application: Any, routes: frozenset[str]) -> Any:
-    """Return the ASGI *application*, whose requests *instruments* measure by their *routes*."""
+def measured(recorder: Recorder, application: Any, routes: Iterable[str]) -> Any:
+    """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
+    instruments, known = recorder.instruments, frozenset(routes)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -22,7 +24,7 @@ def measured(instruments: Instruments, application: Any, routes: frozenset[str])
             "http.request.method": method if method in _METHODS else "_OTHER",
             "url.scheme": scope.get("scheme", "http"),
         }
-        if path in routes:
+        if path in known:
             attributes["http.route"] = path
 
         async def noted(message: Any) -> None:

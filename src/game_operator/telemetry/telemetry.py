@@ -1,15 +1,12 @@
 """What is passed to the parts of the SDK as ``telemetry=``."""
 
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
-from game_operator.protocol.exchange import Reply, Step
-from game_operator.protocol.operations import Operation
 from game_operator.telemetry import webhooks
 from game_operator.telemetry.client_calls import observed_call
 from game_operator.telemetry.commits import COMMIT_IN, CommitSpan, WaitingCall
@@ -19,8 +16,6 @@ from game_operator.telemetry.sdk import begin, end, fail
 from game_operator.telemetry.webhooks import WebhookSpan
 
 __all__ = ["Telemetry"]
-
-T = TypeVar("T")
 
 
 class Telemetry(Recorder):
@@ -46,15 +41,8 @@ class Telemetry(Recorder):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(record_ids={self.record_ids})"
 
-    def observed_call(
-        self, steps: Generator[Step, Reply, T], operation: Operation[T], base_url: str, correlation_id: str
-    ) -> Generator[Step, Reply, T]:
-        """
-        Return the *steps* of a call of the Operator API, in a span with one more for each attempt.
-
-        The span names *operation*, the host of *base_url*, and *correlation_id*.
-        """
-        return observed_call(self, steps, operation, base_url, correlation_id)
+    observed_call = observed_call
+    measured = measured
 
     def webhook(self, operation: str, correlation_id: str) -> "WebhookSpan":
         """Return the span of a webhook for *operation* and *correlation_id*, current until its ``end``."""
@@ -68,10 +56,6 @@ class Telemetry(Recorder):
     def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
         """Return the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
         return CommitSpan(self, calls, COMMIT_IN[system])
-
-    def measured(self, application: Any, routes: Iterable[str]) -> Any:
-        """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
-        return measured(self.instruments, application, frozenset(routes))
 
     @contextmanager
     def run(self, name: str) -> Iterator[None]:

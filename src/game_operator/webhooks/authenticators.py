@@ -14,7 +14,6 @@ import warnings
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -109,7 +108,6 @@ class RsaSignature:
 
     Args:
         public_keys: The service's public keys, as Path, PEM or RSAPublicKey; several during a rotation.
-        header: The header that carries the signature; the profile's by default.
 
     Attributes:
         covers_body: True: a changed or missing body is refused.
@@ -120,21 +118,18 @@ class RsaSignature:
         TypeError: *public_keys* is something else.
     """
 
-    __slots__ = ("_diagnosed_at", "_header", "_keys", "_lock")
+    __slots__ = ("_diagnosed_at", "_keys", "_lock")
     covers_body: ClassVar = True
 
     def __init__(
         self,
         public_keys: Iterable[Path | str | bytes | RSAPublicKey] | Path | str | bytes | RSAPublicKey,
-        *,
-        header: str | None = None,
     ) -> None:
         try:
             self._keys = _loaded_keys(public_keys)
-            self._header = _header_name(header)
         finally:
             # Error trackers show the locals of every frame, and a private key may have been passed in their place.
-            del public_keys, header
+            del public_keys
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
@@ -146,11 +141,11 @@ class RsaSignature:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         pems = [key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in self._keys]
-        return partial(RsaSignature, header=self._header), (pems,)
+        return RsaSignature, (pems,)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body, as ``Authenticator.authenticate`` describes."""
-        signature, body = _signature_in(request, self._header or profile.signature_header), request.body
+        signature, body = _signature_in(request, profile.signature_header), request.body
         for key in self._keys:
             if verifies(key, signature, body):
                 return
@@ -165,7 +160,7 @@ class RsaSignature:
         Raises:
             WebhookSignatureError: There is no signature, or it is not Base64.
         """
-        signature = _signature_in(request, self._header or profile.signature_header)
+        signature = _signature_in(request, profile.signature_header)
         found = (digest_signed(key, signature) for key in self._keys)
         return next((digest for digest in found if digest is not None), None)
 
@@ -206,14 +201,6 @@ def _loaded_keys(public_keys: Any) -> tuple[RSAPublicKey, ...]:  # Anything the 
     return keys
 
 
-@without_frames
-def _header_name(header: Any) -> str | None:  # Anything the user passes.
-    if header is None or (isinstance(header, str) and header.isascii() and header.strip() and header.isprintable()):
-        return header
-    given = "a key" if "-----BEGIN" in str(header) else shown(header)
-    raise ConfigurationError(f"header must be the name of a header, not {given}.", setting="header")
-
-
 def _signature_in(request: WebhookRequest, header: str) -> bytes:
     text = request.only(header.lower().encode())
     if text is None:
@@ -234,7 +221,6 @@ class HmacSignature:
 
     Args:
         secrets: One or several secrets of at least 16 bytes; several during a rotation.
-        header: The header that carries it; the profile's by default.
 
     Attributes:
         covers_body: True: a changed or missing body is refused.
@@ -243,12 +229,11 @@ class HmacSignature:
         ConfigurationError: There is no secret, or one is shorter than 16 bytes.
     """
 
-    __slots__ = ("_header", "_secrets")
+    __slots__ = ("_secrets",)
     covers_body: ClassVar = True
 
-    def __init__(self, secrets: Sequence[bytes] | bytes, *, header: str | None = None) -> None:
+    def __init__(self, secrets: Sequence[bytes] | bytes) -> None:
         self._secrets: tuple[Any, ...] = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
-        self._header = _header_name(header)
         if not self._secrets or not all(isinstance(each, bytes) and len(each) >= 16 for each in self._secrets):
             raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes", setting="secrets")
 
@@ -261,7 +246,7 @@ class HmacSignature:
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the secrets made the header, as ``Authenticator.authenticate`` describes."""
-        header = self._header or profile.signature_header
+        header = profile.signature_header
         text = request.only(header.lower().encode()) or ""
         given = bytes.fromhex(text) if _HEX_DIGEST.fullmatch(text) else _signature_in(request, header)
         # Each secret is compared, and each in constant time, so the delay of the answer reveals nothing.

@@ -8,11 +8,11 @@ to the log and to ``on_call``, never into the reply.
 import inspect
 import logging
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import InstancesUnavailableError, MalformedCallError, WebhookSignatureError, shown
@@ -42,8 +42,8 @@ _WITHOUT_BALANCE = frozenset(
 )
 _SYSTEM_ERROR = Reply(code=WebhookErrorCode.SYSTEM_ERROR.value)
 
-#: The game instances that are this operator's, or a callable that returns them.
-Instances: TypeAlias = Container[str] | Callable[[], Container[str]]
+#: The game instances that are this operator's.
+Instances: TypeAlias = Container[str]
 
 
 class UnreadBodyError(Exception):
@@ -112,10 +112,9 @@ class Gate:
             )
         if not isinstance(profile, Profile):
             raise TypeError(f"profile must be a Profile, not {type(profile).__name__}; Profile.from_toml reads a text")
-        # A container is looked into, even if it can be called, too.
-        self._makes_instances = callable(instances) and not isinstance(instances, Container)
-        if instances is not None and not self._makes_instances:
-            _check_instances("instances must be a set of instance ids or a callable that returns one", instances)
+        # In a text every part of an id would be found, and a generator would be used up by the first look.
+        if isinstance(instances, str | bytes) or not isinstance(instances, Container | None):
+            raise TypeError(f"instances must be a set of instance ids, not {type(instances).__name__}")
         self.profile: Final = profile
         self._authenticator = authenticator
         self._covers_body = covers_body(authenticator)
@@ -214,21 +213,13 @@ class Gate:
         if not isinstance(call, WithdrawCall) and not (isinstance(call, DepositCall) and call.is_claim):
             return None
         try:
-            if call.instance_id is not None and call.instance_id in self._ours():
+            if call.instance_id is not None and call.instance_id in self._instances:
                 return None
         except InstancesUnavailableError as unavailable:
             # A refusal for good could be wrong: the service sends the call again, and then it can be judged.
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, str(unavailable), 200, call.operation)
         reason = f"the instance {shown(call.instance_id)} is not one of this operator's"
         return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, call.operation, "foreign_instance", body)
-
-    # Any: what a callable of the user's returned, which is checked.
-    def _ours(self) -> Any:
-        if not self._makes_instances:
-            return self._instances
-        ours = self._instances()  # type: ignore[operator,misc]  # It can be called: see __init__.
-        _check_instances("instances must return a set of instance ids", ours)
-        return ours
 
     def close(self, result: object, *, now_millis: int, call: WebhookCall | None = None) -> HttpReply:
         """
@@ -280,13 +271,6 @@ def headers_of(status: int, length: int) -> Mapping[str, str]:
     """Return the headers of a reply with a body of *length* bytes."""
     headers = {"content-type": "application/json", "content-length": str(length), "cache-control": "no-store"}
     return MappingProxyType(headers | {"allow": "POST"} if status == 405 else headers)
-
-
-def _check_instances(must: str, ours: object) -> None:
-    if isinstance(ours, str | bytes):  # In which every part of an id would be found.
-        raise TypeError(f"{must}, not one text")
-    if not isinstance(ours, Container):  # Such as a generator, which the first look would use up.
-        raise TypeError(f"{must}, not {type(ours).__name__}")
 
 
 def _hints_in(request: WebhookRequest) -> str:

@@ -118,9 +118,8 @@ class WebhookReceiver(Gate):
         authenticator: Says who may call. There is no default, because a default would accept everybody.
         profile: What is assumed about bodies, signatures and replies.
         instances: The game instances that are yours, as anything that ``in`` looks into at once, such as a set or a
-            ``backoffice.Catalogue``, or as a callable that returns one at once (under asyncio it runs in the event
-            loop). With it a withdraw or claim for another instance, or for none, is refused: the provider may sign
-            for other operators with the same key (assumed, docs/decisions/0011). Where it raises
+            ``backoffice.Catalogue``. With it a withdraw or claim for another instance, or for none, is refused: the
+            provider may sign for other operators with the same key (assumed, docs/decisions/0011). Where it raises
             ``InstancesUnavailableError`` the answer is SYSTEM_ERROR, and the service sends the call again.
         on_call: Called with a HandledCall after each call, and after each deposit of a batch, before the reply is
             sent; what it raises is logged. It must return at once.

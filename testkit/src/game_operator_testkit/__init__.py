@@ -44,6 +44,4 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".sandbox.in_process": "InProcessSandbox",
             ".sandbox.server": "Sandbox",
         },
-        install="pytest>=8.4",
-        needs={"pytest"},
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.signers import load_signer, public_key_of
+from game_operator.signers.keys import load_signer, public_key_of
 from tests.support.command_line import Run, clean_environment
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"

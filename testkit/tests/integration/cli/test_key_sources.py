@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.signers import load_signer
+from game_operator.signers.keys import load_signer
 from tests.support.command_line import COMMAND, Run, clean_environment, command
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
-from game_operator.signers import load_signer
+from game_operator.signers.keys import load_signer
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import CannedService, Reply, Run
 
