@@ -30,7 +30,7 @@ from game_operator.backoffice.reconcile.evidence import (
     whom,
 )
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
-from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
+from game_operator.backoffice.reconcile.looked_up import Batch, Judged, Looked, call_of, finding_of, result_of
 from game_operator.backoffice.reconcile.population import (
     lately_settled,
     looks_of,
@@ -290,25 +290,22 @@ class Worker:
         """Judge the bets of a round that are not items of the run yet."""
         script = partial(ours_of_round, answers, self._wallet.terms)
         known = read_with(self._journal.ledger, script)
-        now, batch = self._now(), Batch()
-        findings: list[NewFinding] = []
+        now, batch, judged = self._now(), Batch(), list[Judged]()
         for each in answers:
             looked = Looked(each.bet_id, known[each.bet_id], each, now)
             judgement = self._judged(looked, run)
             if looked.ours.bet is not None or judgement.verdict.is_finding:
-                batch.add(looked, judgement, again=judgement.verdict.is_repair and _is_repairing(run, now))
+                judged.append(Judged(looked, judgement, judgement.verdict.is_repair and _is_repairing(run, now)))
 
         def beside(dialect: SqlDialect) -> Script[None]:
-            items = [NewItem(result.key, {}) for result in batch.results]
+            items = [NewItem(each.looked.key, {}) for each in judged]
             added = yield from add_items_to_script(dialect, chunk, items)
-            results = [result for result in batch.results if result.key in added]
-            findings[:] = [each for each in batch.findings if each.subject in added]
-            batch.again = [key for key in batch.again if key in added]
-            yield from self._journal.results_script(dialect, run.id, results, findings)
+            batch.judged = [each for each in judged if each.looked.key in added]
+            yield from self._journal.results_script(dialect, run.id, batch.results, batch.findings)
             yield from batch.beside(run, self._journal, dialect)
 
         self._journal.save(chunk, [], beside=beside)
-        self._count(findings)
+        self._count(batch.findings)
 
     def _count(self, findings: Sequence[NewFinding]) -> None:
         """Count findings that are committed."""
@@ -364,11 +361,11 @@ class Worker:
         for each in looked:
             judgement = self._judged(each, run)
             if not (judgement.verdict.is_repair and _is_repairing(run, each.at_millis)):
-                batch.add(each, judgement)
+                batch.judged.append(Judged(each, judgement))
             elif self._has_first_look(each, before.get(each.key), run):
                 batch.repairs.append((each, judgement))
             else:
-                batch.add(each, judgement, again=True)
+                batch.judged.append(Judged(each, judgement, again=True))
         is_done = is_last and not batch.repairs
         self._journal.save(
             chunk,
@@ -452,7 +449,7 @@ class Worker:
             self._fail(chunk, looked, judgement, refused)
             return
         batch = Batch()
-        batch.add(now, judgement)
+        batch.judged.append(Judged(now, judgement))
         self._save_unless_settled(
             chunk, looked.key, batch.results, batch.findings, partial(batch.beside, run, self._journal)
         )
