@@ -4,7 +4,7 @@ import csv
 import io
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import chain
 from unicodedata import category
@@ -13,9 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from game_operator.backoffice.csv_text import csv_lines, csv_text
+from game_operator.backoffice.csv_text import csv_lines
 
 FORMULA = tuple("=+-@＝＋－＠\t\r\n")
+
+
+def text_of(rows: Iterable[Sequence[object]]) -> str:
+    """Return *rows* as CSV."""
+    return "".join(csv_lines(rows))
 
 
 class Sum(int):
@@ -64,14 +69,14 @@ class Sum(int):
 )
 def test_a_cell(value: object, cell: str) -> None:
     """A text that a spreadsheet would run gets an apostrophe, and what would hide is written as an escape."""
-    text = csv_text([["before", value, "after"]])
+    text = text_of([["before", value, "after"]])
     assert list(csv.reader(io.StringIO(text, newline=""))) == [["before", cell, "after"]]
 
 
 @given(st.lists(st.lists(st.text() | st.integers() | st.decimals(), min_size=2), min_size=1))
 def test_no_text_begins_as_a_formula(rows: list[list[object]]) -> None:
     """Whatever the values are, as many cells are read back, and only numbers begin with a sign."""
-    read = list(csv.reader(io.StringIO(csv_text(rows), newline="")))
+    read = list(csv.reader(io.StringIO(text_of(rows), newline="")))
     assert [len(row) for row in read] == [len(row) for row in rows]
     for cell, value in zip(chain(*read), chain(*rows), strict=True):
         is_number = type(value) is int or (isinstance(value, Decimal) and value.is_finite())
@@ -84,7 +89,7 @@ def test_no_text_begins_as_a_formula(rows: list[list[object]]) -> None:
 @given(st.lists(st.text(st.sampled_from("=+-@;\r\n\t \"',a1")), min_size=2).filter(any))
 def test_no_text_begins_as_a_formula_where_a_semicolon_ends_a_cell(row: list[str]) -> None:
     """A spreadsheet that reads semicolons finds no formula in any of its cells."""
-    cells = re.split(r"[;\r\n]", csv_text([row]))
+    cells = re.split(r"[;\r\n]", text_of([row]))
     assert not [cell for cell in cells if cell.lstrip(" \t").startswith(FORMULA[:8])]
 
 
@@ -105,4 +110,4 @@ def test_rows_are_written_one_by_one() -> None:
 
 def test_one_empty_cell_is_not_an_empty_line() -> None:
     """A row of one empty cell is quoted, so that no reader leaves it out."""
-    assert csv_text([[None]]) == '""\r\n'
+    assert text_of([[None]]) == '""\r\n'

@@ -25,11 +25,6 @@ class _Line:
         self.text = text
 
 
-def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Return *rows* as one CSV text, as ``csv_lines`` writes each."""
-    return "".join(csv_lines(rows))
-
-
 def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     r"""
     Yield *rows* as lines of CSV (RFC 4180), each with its line end, CR LF; only one row is in memory.

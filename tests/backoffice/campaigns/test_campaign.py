@@ -1,13 +1,16 @@
 """A campaign from its plan to its end, on both databases, whatever the service answers and whoever is killed."""
 
 import json
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from game_operator import ConfigurationError
@@ -16,6 +19,7 @@ from game_operator.backoffice.campaigns import Counted, GrantResult, granting
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
+from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.office import Office
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
 
@@ -183,6 +187,25 @@ def test_that_a_grant_is_sent_is_committed_before(service: GrantingService, book
     assert made.run(**FAST).granted == 14
     assert seen == [(player, {player: 1}) for player, _ in seen]
     assert len(seen) == 14
+
+
+def test_no_transaction_is_open_while_the_service_is_asked(
+    service: GrantingService, books: SqlLedger, database_url: str
+) -> None:
+    """A service that does not answer holds up no call of a wallet."""
+    made = planned(service, books, 12)
+    idle = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in tr%' AND datname = current_database()"
+
+    def looks(_number: int, _asked: Any) -> None:
+        if database_url.startswith("sqlite"):
+            with closing(sqlite3.connect(path_of(database_url), timeout=0, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+        else:
+            with psycopg.connect(database_url) as connection:
+                assert connection.execute(idle).fetchone() == (0,)
+
+    service.plot = looks
+    assert made.run(**FAST).granted == 12
 
 
 def test_of_two_commits_one_is_spared_where_the_next_turn_is_near(

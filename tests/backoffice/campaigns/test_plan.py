@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import ConfigurationError
-from game_operator.backoffice import Campaign, CampaignRefusedError, Catalogue, RunError
+from game_operator.backoffice import Campaign, CampaignRefusedError, RunError
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from tests.support.catalogues import named
@@ -161,13 +161,6 @@ def test_one_number_does_not_cap_two_currencies(service: GrantingService, memory
     with pytest.raises(CampaignRefusedError, match="One number cannot cap them"):
         campaign(service, memory).plan(rows, max_exposure_cents=10**9)
     assert campaign(service, memory).plan(rows, max_exposure_cents={"EUR": 500, "SEK": 500}).grants == 2
-
-
-def test_a_catalogue_spares_the_call(service: GrantingService, memory: SqlLedger) -> None:
-    catalogue = Catalogue(service.client)
-    catalogue.refresh()
-    service.games = ()
-    assert campaign(service, memory, catalogue=catalogue).plan(["p1"]).grants == 1
 
 
 def test_what_players_could_not_use_is_remarked(service: GrantingService, memory: SqlLedger) -> None:

@@ -132,7 +132,7 @@ def test_one_run_at_a_time_and_a_name_for_good(journal: Journal) -> None:
 def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> None:
     """At its end and not before; and who was too slow commits nothing, finding and all."""
     run = begun(journal, "a", "b")
-    slow = journal.claim(run.id, "slow", lease_millis=1_000)
+    slow = Journal(journal.ledger, clock_millis=clock, lease_millis=1_000).claim(run.id, "slow")
     assert slow is not None
     clock.millis += 999
     assert journal.claim(run.id, "quick") is None
@@ -170,7 +170,7 @@ def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None
 def test_a_slow_process_that_nobody_replaced_may_commit(journal: Journal, clock: Clock) -> None:
     """Its lease ran out, and nobody else has begun: nothing of its work is lost."""
     run = begun(journal, "a")
-    chunk = journal.claim(run.id, "slow", lease_millis=1)
+    chunk = Journal(journal.ledger, clock_millis=clock, lease_millis=1).claim(run.id, "slow")
     assert chunk is not None
     clock.millis += 10_000
     journal.save(chunk, [ItemResult("a", "agrees", {})], done=True)

@@ -14,7 +14,6 @@ from game_operator.backoffice.campaigns.grants import Grant, check_name
 from game_operator.backoffice.campaigns.plan import (
     CampaignPlan,
     Draft,
-    HasGames,
     Terms,
     check_exposure,
     draw_up,
@@ -74,7 +73,6 @@ class Campaign:
         wager_amount_cents: The wager of each, 1 to 1,000,000 cents of the instance's currency.
         expire_duration_millis: For how long they can be played, 1 to 2,592,000,000 milliseconds (30 days).
         source: The ledger's source that the players belong to; its findings have it.
-        catalogue: Knows the games in place of a call of fetch-games, such as a ``Catalogue``.
 
     Raises:
         TypeError: *client* or *ledger* is async, or of another kind.
@@ -92,7 +90,6 @@ class Campaign:
         wager_amount_cents: int | None = None,
         expire_duration_millis: int | None = None,
         source: str = "",
-        catalogue: HasGames | None = None,
     ) -> None:
         self._given_client = None if client is None else _checked_client(client)
         if not isinstance(ledger, SqlLedger):
@@ -100,7 +97,6 @@ class Campaign:
         self.name: str = check_name(name)
         self._ledger, self._source = ledger, check_source_name(source)
         self._terms = _checked_terms(Terms(instance_id, count, wager_amount_cents, expire_duration_millis))
-        self._catalogue = catalogue
         self._service = "" if client is None else service_name(client.base_url, client.operator_id)
         self._journal = Journal(ledger)
         #: Asks the threads of this process to finish what is under way.
@@ -146,9 +142,7 @@ class Campaign:
             LedgerError: The ledger's ``owns`` does not own one of the players.
             ApiError, TransportError: The games could not be fetched.
         """
-        client = self._client
-        games = tuple(self._catalogue.games) if self._catalogue is not None else ()
-        instances = instances_of(games or client.fetch_games())
+        instances = instances_of(self._client.fetch_games())
         draft = draw_up(
             players,
             campaign=self.name,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from game_operator.backoffice.campaigns.grants import Grant, limit_broken_by, problem_of_player
 from game_operator.backoffice.campaigns.players import Asked, Players, Problem, rows_of
@@ -26,14 +26,6 @@ MOST_PROBLEMS: Final = 100
 _PAGE: Final = 2_000
 #: Changes when the digest of the same grants would.
 _FORMAT: Final = b"game-operator campaign 1\n"
-
-
-class HasGames(Protocol):
-    """What knows the operator's games, such as a ``Catalogue``."""
-
-    @property
-    def games(self) -> Iterable[GameInfo]:
-        """The games with their instances."""
 
 
 class Terms(NamedTuple):

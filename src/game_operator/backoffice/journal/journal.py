@@ -148,12 +148,7 @@ class Journal:
 
     def runs(self, kind: str, *, before: int = 2**62, most: int = 100) -> list[Run]:
         """Return at most *most* runs of a kind, the latest first, of those with a lower number than *before*."""
-
-        def script(dialect: SqlDialect) -> Steps[list[Run]]:
-            rows = yield Execute(_sql(dialect)["runs"], (kind, before, most))
-            return [Run(*row) for row in rows]
-
-        return Office(self.ledger).read(script)
+        return [Run(*row) for row in self._rows("runs", kind, before, most)]
 
     def set_state(self, run_id: int, state: RunState, why: str = "") -> bool:
         """Change the state of a run that is under way; return whether it was."""
@@ -196,16 +191,15 @@ class Journal:
 
         return Office(self.ledger).write(script)
 
-    def claim(self, run_id: int, worker: str, *, lease_millis: int | None = None) -> Chunk | None:
-        """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
-        lease = self.lease_millis if lease_millis is None else lease_millis
+    def claim(self, run_id: int, worker: str) -> Chunk | None:
+        """Take a chunk whose time has come and that nobody works on, for a lease; None if there is none now."""
 
         def script(dialect: SqlDialect) -> Steps[Chunk | None]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
             run = yield from _run(dialect, run_id)
             if run.state != "running":
                 return None
-            rows: Rows = yield Execute(sql["claim"], (now + lease, worker, run_id, run_id, now, now))
+            rows: Rows = yield Execute(sql["claim"], (now + self.lease_millis, worker, run_id, run_id, now, now))
             if not rows:
                 return None
             number, attempt = rows[0]
@@ -216,21 +210,13 @@ class Journal:
 
     def waiting(self, run_id: int) -> tuple[int, int] | None:
         """Return when the next chunk can be taken, and how many are not done; None once all are."""
-
-        def script(dialect: SqlDialect) -> Steps[tuple[int, int] | None]:
-            rows: Rows = yield Execute(_sql(dialect)["waiting"], (run_id,))
-            return (int(rows[0][0]), int(rows[0][1])) if rows[0][1] else None
-
-        return Office(self.ledger).read(script)
+        ((ready_millis, left),) = self._rows("waiting", run_id)
+        return (int(ready_millis), int(left)) if left else None
 
     def progress(self, run_id: int) -> tuple[int, int]:
-        """Return how many chunks of a run are done, and how many there are."""
-
-        def script(dialect: SqlDialect) -> Steps[tuple[int, int]]:
-            rows: Rows = yield Execute(_sql(dialect)["progress"], (run_id,))
-            return int(rows[0][0]), int(rows[0][1])
-
-        return Office(self.ledger).read(script)
+        """Return how many chunks are done, and how many there are."""
+        ((done, every),) = self._rows("progress", run_id)
+        return int(done), int(every)
 
     def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
@@ -423,9 +409,10 @@ class Journal:
 
     def items(self, run_id: int, *, state: str | None = None) -> Iterator[Item]:
         """Yield the items of a run by their keys; with *state* those in it."""
+        name, more = ("page_of_items", ()) if state is None else ("page_of_items_in_state", (state,))
         after = ""
         while True:
-            page = Office(self.ledger).read(lambda dialect: _page(dialect, run_id, after, state))  # noqa: B023 - run at once
+            page = [_item(row) for row in self._rows(name, run_id, after, *more, _PAGE)]
             yield from page
             if len(page) < _PAGE:
                 return
@@ -433,10 +420,14 @@ class Journal:
 
     def counts(self, run_id: int) -> dict[str, tuple[int, int]]:
         """Return how many items of a run are in each state, and the money at stake."""
+        rows = self._rows("counts", run_id)
+        return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
 
-        def script(dialect: SqlDialect) -> Steps[dict[str, tuple[int, int]]]:
-            rows = yield Execute(_sql(dialect)["counts"], (run_id,))
-            return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
+    def _rows(self, name: str, *parameters: object) -> Rows:
+        """Return the rows of a statement."""
+
+        def script(dialect: SqlDialect) -> Steps[Rows]:
+            return (yield Execute(_sql(dialect)[name], parameters))  # type: ignore[no-any-return]  # Rows.
 
         return Office(self.ledger).read(script)
 
@@ -514,11 +505,3 @@ def _item(row: Sequence[Any]) -> Item:
     item = Item(*row)
     evidence = None if item.evidence is None else bytes(item.evidence)
     return item._replace(evidence=evidence, digest=None if item.digest is None else bytes(item.digest))
-
-
-def _page(dialect: SqlDialect, run_id: int, after: str, state: str | None) -> Steps[list[Item]]:
-    name, parameters = "page_of_items", [run_id, after]
-    if state is not None:
-        name, parameters = "page_of_items_in_state", [run_id, after, state]
-    rows = yield Execute(_sql(dialect)[name], (*parameters, _PAGE))
-    return list(map(_item, rows))

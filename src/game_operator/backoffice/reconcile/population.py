@@ -52,7 +52,7 @@ def page(run: Run, dialect: SqlDialect) -> Steps[Page]:
     """Return the next page of the bets of *run*."""
     at = json.loads(run.cursor)
     phase, millis, bet_id = at["phase"], at["millis"], at["bet"]
-    rows = yield from _PAGES[phase](run, (millis, bet_id), dialect)
+    rows = yield from _rows(phase, run, (millis, bet_id), dialect)
     items = [NewItem(row[1], {}) for row in rows]
     if len(rows) == PAGE or (phase == "sample" and rows):
         return Page(items, _cursor(phase, int(rows[-1][0]), rows[-1][1]))
@@ -64,57 +64,41 @@ def _cursor(phase: str, millis: int, bet_id: str) -> str:
     return json.dumps({"phase": phase, "millis": millis, "bet": bet_id})
 
 
-def _open(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
-    old = run.as_of_millis - int(run.options["min_age_millis"])
-    parameters = (*after, old, run.as_of_millis, run.source, PAGE)
-    return (yield Execute(_sql(dialect)["open"], parameters))  # type: ignore[no-any-return]  # Rows.
+def _rows(phase: str, run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
+    """Return a time, or 0, and the id of each bet of a page of *phase*."""
+    old, kept = run.as_of_millis - int(run.options["min_age_millis"]), run.as_of_millis - _KEPT_MILLIS
+    parameters: tuple[object, ...]
+    match phase:
+        case "open":
+            parameters = (*after, old, run.as_of_millis, run.source)
+        case "anomalies":
+            parameters = (run.source, after[1])
+        case "spent":
+            parameters = (*after, kept, old, run.source, run.service)
+        case "repaired":
+            parameters = (*after, run.as_of_millis - _REPAIRED_MILLIS, run.source)
+        case _:
+            return (yield from _sample(run, after, (run.source, kept, old, kept), dialect))
+    return (yield Execute(_sql(dialect)[phase], (*parameters, PAGE)))  # type: ignore[no-any-return]  # Rows.
 
 
-def _anomalies(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
-    rows: Rows = yield Execute(_sql(dialect)["anomalies"], (run.source, after[1], PAGE))
-    return [(0, row[0]) for row in rows]
-
-
-def _spent(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
-    since, old = run.as_of_millis - _KEPT_MILLIS, run.as_of_millis - int(run.options["min_age_millis"])
-    parameters = (*after, since, old, run.source, run.service, PAGE)
-    return (yield Execute(_sql(dialect)["spent"], parameters))  # type: ignore[no-any-return]  # Rows.
-
-
-def _repaired(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
-    parameters = (*after, run.as_of_millis - _REPAIRED_MILLIS, run.source, PAGE)
-    return (yield Execute(_sql(dialect)["repaired"], parameters))  # type: ignore[no-any-return]  # Rows.
-
-
-def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Steps[Rows]:
+def _sample(run: Run, after: tuple[int, str], limits: tuple[object, ...], dialect: SqlDialect) -> Steps[Rows]:
     """Draw from the bets that are settled, refused or cancelled, by the seed of the run; in SQLite row numbers."""
     share = float(run.options["sample"])
     if share <= 0:
         return ()
-    since, old = run.as_of_millis - _KEPT_MILLIS, run.as_of_millis - int(run.options["min_age_millis"])
-    limits = (run.source, since, old, since)
     if dialect.kind == "postgres":
         parameters = (share * 100, run.seed, *limits, after[1], PAGE)
-        rows: Rows = yield Execute(_sql(dialect)["sample_of_postgres"], parameters)
-        return [(0, row[0]) for row in rows]
+        return (yield Execute(_sql(dialect)["sample_of_postgres"], parameters))  # type: ignore[no-any-return]  # Rows.
     first, number = Random(run.seed).random(), max(after[0], 0)  # noqa: S311 - a run must repeat
     last_row = (yield Execute(_sql(dialect)["last_row"], ()))[0][0]
     while (first + number) / share < last_row:
         drawn = [1 + int((first + each) / share) for each in range(number, number + PAGE)]
         number += PAGE
-        rows = yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))
+        rows: Rows = yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))
         if rows:
             return [(number, row[0]) for row in rows]
     return ()
-
-
-_PAGES: Final = {
-    "open": _open,
-    "anomalies": _anomalies,
-    "spent": _spent,
-    "repaired": _repaired,
-    "sample": _sample,
-}
 
 
 def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Steps[dict[str, Ours]]:

@@ -25,8 +25,8 @@ WHERE settled_by IS NOT NULL AND (settled_at_millis, bet_id) > (?, ?) AND settle
 ORDER BY settled_at_millis, bet_id LIMIT ?
 
 -- name: anomalies
-SELECT DISTINCT bet_id FROM {prefix}anomalies
-WHERE resolved_at_millis IS NULL AND bet_id IS NOT NULL AND source = ? AND bet_id > ? ORDER BY bet_id LIMIT ?
+SELECT 0, bet_id FROM {prefix}anomalies
+WHERE resolved_at_millis IS NULL AND bet_id IS NOT NULL AND source = ? AND bet_id > ? GROUP BY bet_id ORDER BY bet_id LIMIT ?
 
 -- Rows by their numbers, and blocks of the table: neither reads all of it.
 -- name: last_row
@@ -38,7 +38,7 @@ SELECT bet_id FROM {prefix}bets WHERE rowid IN (SELECT value FROM json_each(?))
     AND COALESCE(settled_at_millis, opened_at_millis) BETWEEN ? AND ? AND opened_at_millis >= ? ORDER BY bet_id
 
 -- name: sample_of_postgres
-SELECT bet_id FROM {prefix}bets TABLESAMPLE SYSTEM (CAST(? AS real)) REPEATABLE (CAST(? AS double precision))
+SELECT 0, bet_id FROM {prefix}bets TABLESAMPLE SYSTEM (CAST(? AS real)) REPEATABLE (CAST(? AS double precision))
 WHERE state NOT IN ('OPEN', 'SPENT') AND source = ?
     AND COALESCE(settled_at_millis, opened_at_millis) BETWEEN ? AND ? AND opened_at_millis >= ?
     AND bet_id > ? ORDER BY bet_id LIMIT ?

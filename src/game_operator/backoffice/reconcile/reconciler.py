@@ -135,8 +135,8 @@ class Reconciler:
             options |= _brakes(max_bets, max_total_cents, actor, reason)
         elif (max_bets, max_total_cents) != (None, None):
             raise ConfigurationError("max_bets and max_total_cents are for repair=True: a dry run settles nothing.")
-        self._worker.is_leaving.clear()
-        self._worker.executor = executor
+        self._worker.look_ups.is_leaving.clear()
+        self._worker.look_ups.executor = executor
         with self._span():
             run = self._joined(options) or self._begun(options, actor, reason)
             self._finish(run)
@@ -145,12 +145,12 @@ class Reconciler:
     def _finish(self, run: Run) -> None:
         if self._planned(run):
             self._journal.set_state(run.id, "running")
-        while self._journal.run(run.id).state == "running" and not self._worker.is_leaving.is_set():
+        while self._journal.run(run.id).state == "running" and not self._worker.look_ups.is_leaving.is_set():
             self._worker.work(run.id)
             waiting = self._journal.waiting(run.id)
             if waiting is None:
                 self._journal.set_state(run.id, "finished")
-            elif not self._worker.is_leaving.is_set():
+            elif not self._worker.look_ups.is_leaving.is_set():
                 ready_millis = waiting[0] - self._journal.now_millis()
                 time.sleep(min(max(ready_millis / 1_000, 0.01), _NAP_SECONDS))
 
@@ -168,8 +168,8 @@ class Reconciler:
             ApiError: The service refuses the operator by 401 or 403; the run is paused.
             LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
-        self._worker.is_leaving.clear()
-        self._worker.executor = None
+        self._worker.look_ups.is_leaving.clear()
+        self._worker.look_ups.executor = None
         until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
         known = self._journal.under_way(KIND, self._source, self._service)
         run = known or self._begun(dict(self._options, repair=False), None, None)
@@ -196,7 +196,7 @@ class Reconciler:
         It may be called from any thread or signal handler. ``run`` then returns the report so far, and the run can go
         on later: with the same arguments, or by ``run_some``.
         """
-        self._worker.is_leaving.set()
+        self._worker.look_ups.is_leaving.set()
 
     def status(self) -> Run | None:
         """Return the run that is under way, else the latest; None if there was none."""
@@ -255,7 +255,7 @@ class Reconciler:
         """Add the bets of a run page by page, until all are there or it is time; return whether all are."""
         run = self._journal.run(run.id)
         while run.state == "planning":
-            if self._worker.is_leaving.is_set() or (until is not None and time.monotonic() >= until):
+            if self._worker.look_ups.is_leaving.is_set() or (until is not None and time.monotonic() >= until):
                 return False
             found = Office(self._ledger).read(partial(page, run))
             run = self._journal.add_page(run, found.items, cursor=found.cursor, ready=not found.cursor)

@@ -124,13 +124,8 @@ class ReconcileReport:
 
     def to_csv(self) -> str:
         """Return the rows as CSV, for spreadsheets too: no cell becomes a formula. Amounts are whole cents."""
-        return "".join(self.csv_lines())
-
-    def csv_lines(self) -> Iterator[str]:
-        """Yield the lines of ``to_csv``; only some of them are in memory."""
         rows = ([row.get(name) for name in _COLUMNS] for row in self.rows())
-        yield from csv_lines([_COLUMNS])
-        yield from csv_lines(rows)
+        return "".join(csv_lines([_COLUMNS, *rows]))
 
     def to_html(self) -> str:
         """

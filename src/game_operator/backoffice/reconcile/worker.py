@@ -1,5 +1,5 @@
 """
-Works on the chunks of a reconciliation: looks up, judges, commits, and settles what two equal looks agree on.
+Works on the chunks of a reconciliation: judges what was looked up, commits, and settles what two equal looks agree on.
 
 Any number of workers share a run, in one process or in many. What the ledger knows of a bet is read before the provider
 is asked: a call that comes in between makes a repair be refused, and never a wrong finding.
@@ -8,29 +8,19 @@ is asked: a call that comes in between makes a repair be refused, and never a wr
 import logging
 import os
 import socket
-import threading
-import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import Executor, Future
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
-from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
+from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.batch import Batch, Judged, Looked, call_of, finding_of, result_of
 from game_operator.backoffice.reconcile.brakes import settled_before, tally_since
-from game_operator.backoffice.reconcile.evidence import (
-    Evidence,
-    TryLaterError,
-    look_up_anywhere,
-    look_up_bet,
-    look_up_round,
-    whom,
-)
+from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
-from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
+from game_operator.backoffice.reconcile.look_ups import LookUps, NotNowError
 from game_operator.backoffice.reconcile.population import (
     lately_settled,
     looks_of,
@@ -63,11 +53,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("game_operator.backoffice")
 
-#: How often one bet is asked for before it counts as unanswered.
-_MOST_TRIES: Final = 3
-#: What was found is committed about so often, which renews the lease.
-_COMMIT_SECONDS: Final = 5.0
-_MOST_IN_A_BATCH: Final = 25
 #: A repair is committed while its second look is no older than this.
 _FRESH_MILLIS: Final = 5 * 60_000
 #: A run that is older settles nothing any more.
@@ -82,14 +67,6 @@ class _BrakeError(RepairRefusedError):
     """The brakes of the run let nothing more through."""
 
 
-class _NotNowError(Exception):
-    """The run does not go on, or its next call is far away: what is left of a chunk is given back."""
-
-    def __init__(self, ready_millis: int = 0) -> None:
-        super().__init__("The chunk is given back.")
-        self.ready_millis = ready_millis
-
-
 class Worker:
     """Works on runs of one service and one source."""
 
@@ -101,20 +78,14 @@ class Worker:
         *,
         telemetry: "Telemetry | None" = None,
     ) -> None:
-        # A repeat is an item's next try: it waits for its turn, as every call of the run does.
-        self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
-        self._whom = whom(self._client)
-        self._client_of_games = client
+        self._client, self._wallet, self._journal = client, wallet, journal
         self._telemetry = telemetry
-        #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
-        self.is_leaving: threading.Event = threading.Event()
-        #: Shares the look-ups; None makes them one after another in the thread that works.
-        self.executor: Executor | None = None
+        #: Asks the provider; it can be told to leave.
+        self.look_ups: LookUps = LookUps(client, journal)
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._max_wins: dict[str, int] | None = None
         #: The runs whose service knows what calls have settled lately.
         self._fresh: set[int] = set()
-        self._commit_seconds = min(_COMMIT_SECONDS, journal.lease_millis / 2_000)
         self._rounds: tuple[int, set[tuple[str, str]]] = (0, set())
         #: Of each run what its actor has settled in earlier ones.
         self._before: dict[int, list[tuple[int, int]]] = {}
@@ -123,7 +94,7 @@ class Worker:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
         run = self._journal.run(run_id)  # What it was begun with, and when, never changes.
         self._max_wins = None  # Limits change, and a reconciler may live for long.
-        while not self._is_over(until):
+        while not self.look_ups.is_over(until):
             chunk = self._journal.claim(run_id, self._name)
             if chunk is None:
                 return
@@ -138,15 +109,12 @@ class Worker:
                     self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
                 raise
 
-    def _is_over(self, until: float | None) -> bool:
-        return self.is_leaving.is_set() or (until is not None and time.monotonic() >= until)
-
     # --- looking up
 
     def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
         try:
             is_done = self._looked_through(chunk, run, until)
-        except _NotNowError as later:
+        except NotNowError as later:
             self._journal.save(chunk, [], again_millis=later.ready_millis)
             return
         if not is_done:
@@ -164,8 +132,7 @@ class Worker:
         rounds: Sequence[tuple[str, str]] = ()
         is_done = False
         while waiting:
-            turns = self._turns(run.id, min(_MOST_IN_A_BATCH, len(waiting)), until)
-            looked, paced = self._look_up(chunk, waiting, turns, known, tries)
+            looked, paced = self.look_ups.bets(chunk, waiting, known, tries, until)
             done = {each.key for each in looked}
             waiting = [item for item in waiting if item.key not in done]
             seen += [each.evidence for each in looked]
@@ -174,89 +141,6 @@ class Worker:
         if not is_done:
             self._look_at_rounds(chunk, run, rounds, seen)
         return is_done
-
-    def _turns(self, run_id: int, most: int, until: float | None = None) -> list[float]:
-        """Return for how long to wait before each of the next calls; or give the chunk back if that is too long."""
-        soon = self._journal.lease_millis / 2_000  # A service may ask for more patience than a lease has.
-        if until is not None:
-            soon = min(soon, until - time.monotonic())
-        turns: list[float] = []
-        if not self._is_over(until):
-            turns = self._journal.turns(run_id, most, within_seconds=self._commit_seconds, soon_seconds=soon)
-        if not turns:
-            raise _NotNowError(self._journal.run(run_id).next_call_micros // 1_000)
-        return turns
-
-    def _look_up(
-        self, chunk: Chunk, waiting: Sequence[Item], turns: Sequence[float], known: dict[str, Ours], tries: Counter[str]
-    ) -> tuple[list[Looked], Paced | None]:
-        """
-        Look up as many as there are turns; after one that is not answered begin no more, for their turns are too early.
-
-        What is not answered is left for another turn, but not for ever.
-        """
-        looked: list[Looked] = []
-        began, now = time.monotonic(), self._now()
-        left, answered = iter(turns), 0
-        for item, look in self._looks(waiting, left, began):
-            try:
-                evidence = look.result()
-            except TryLaterError as failed:
-                self._report(chunk, answered, failed, left)
-                answered = 0
-                deque(left, maxlen=0)
-                tries[item.key] += not failed.is_refusal
-                if tries[item.key] < _MOST_TRIES:
-                    continue
-                evidence = Evidence(item.key, None, b"", str(failed), answered=False)
-            else:
-                answered += 1
-                self._give_up_turns(chunk, evidence.asked, left)
-            at_millis = now + round(1_000 * (time.monotonic() - began))
-            first = item.digest if item.state else None
-            looked.append(Looked(item.key, known[item.key], evidence, at_millis, first))
-        return looked, Paced(answered=answered) if answered else None
-
-    def _looks(
-        self, waiting: Sequence[Item], turns: Iterable[float], began: float
-    ) -> Iterator[tuple[Item, "Future[Evidence]"]]:
-        """Begin a look-up at each turn, and yield each with its item, in their order."""
-        under_way: deque[tuple[Item, Future[Evidence]]] = deque()
-        for item, turn in zip(waiting, turns, strict=False):
-            if time.monotonic() - began > 2 * self._commit_seconds:
-                break  # The service is slow: what was found is committed first, or the lease runs out.
-            self._wait(began + turn)
-            if self.is_leaving.is_set():
-                break
-            under_way.append((item, self._begun(item.key)))
-            while under_way and under_way[0][1].done():
-                yield under_way.popleft()
-        yield from under_way
-
-    def _begun(self, bet_id: str) -> "Future[Evidence]":
-        if self.executor is not None:
-            return self.executor.submit(look_up_anywhere, self._whom, bet_id)
-        done: Future[Evidence] = Future()
-        try:
-            done.set_result(look_up_bet(self._client, bet_id))
-        except Exception as failed:  # It is raised where the result is asked for.
-            done.set_exception(failed)
-        return done
-
-    def _give_up_turns(self, chunk: Chunk, asked: int, left: Iterable[float] = ()) -> None:
-        """For each request after the first, skip one of the turns that are *left*, or a later one of the run."""
-        owed = asked - 1 - len([*islice(left, asked - 1)])
-        if owed > 0:
-            self._journal.turns(chunk.run_id, owed)
-
-    def _report(self, chunk: Chunk, answered: int, failed: TryLaterError, left: Iterable[float] = ()) -> None:
-        """Report calls that were answered, and the one after them that was not."""
-        self._give_up_turns(chunk, failed.asked, left)
-        wait_millis = round(1_000 * (failed.wait_seconds or 0))
-        if answered:
-            self._journal.save(chunk, [], paced=Paced(answered=answered))
-        paced = Paced(failed=1, refused=failed.is_refusal, wait_millis=wait_millis)
-        self._journal.save(chunk, [], paced=paced)
 
     def _rounds_of(self, run: Run, seen: Sequence[Evidence]) -> list[tuple[str, str]]:
         """Return instance and round, of each that two or more of the bets belong to, once in a run."""
@@ -273,15 +157,7 @@ class Worker:
     ) -> None:
         """Look at rounds: they alone show bets we never heard of."""
         for instance_id, round_id in rounds:
-            self._wait(time.monotonic() + self._turns(run.id, 1)[0])
-            try:
-                answers, asked = look_up_round(self._client, instance_id, round_id)
-                self._give_up_turns(chunk, asked)
-            except TryLaterError as failed:
-                self._report(chunk, 0, failed)
-                extra = {"event": "reconcile.round_skipped", "run_id": run.id}
-                _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed, extra=extra)
-                continue
+            answers = self.look_ups.round(chunk, instance_id, round_id)
             others = [each for each in answers if each.bet_id not in {one.bet_id for one in seen}]
             if others:
                 self._judge_others(chunk, run, others)
@@ -290,25 +166,22 @@ class Worker:
         """Judge the bets of a round that are not items of the run yet."""
         script = partial(ours_of_round, answers, self._wallet.terms)
         known = Office(self._journal.ledger).read(script)
-        now, batch = self._now(), Batch()
-        findings: list[NewFinding] = []
+        now, batch, judged = self._now(), Batch(), list[Judged]()
         for each in answers:
             looked = Looked(each.bet_id, known[each.bet_id], each, now)
             judgement = self._judged(looked, run)
             if looked.ours.bet is not None or judgement.verdict.is_finding:
-                batch.add(looked, judgement, again=judgement.verdict.is_repair and _is_repairing(run, now))
+                judged.append(Judged(looked, judgement, judgement.verdict.is_repair and _is_repairing(run, now)))
 
         def beside(dialect: SqlDialect) -> Steps[None]:
-            items = [NewItem(result.key, {}) for result in batch.results]
+            items = [NewItem(each.looked.key, {}) for each in judged]
             added = yield from add_items_to_script(dialect, chunk, items)
-            results = [result for result in batch.results if result.key in added]
-            findings[:] = [each for each in batch.findings if each.subject in added]
-            batch.again = [key for key in batch.again if key in added]
-            yield from self._journal.results_script(dialect, run.id, results, findings)
+            batch.judged = [each for each in judged if each.looked.key in added]
+            yield from self._journal.results_script(dialect, run.id, batch.results, batch.findings)
             yield from batch.beside(run, self._journal, dialect)
 
         self._journal.save(chunk, [], beside=beside)
-        self._count(findings)
+        self._count(batch.findings)
 
     def _count(self, findings: Sequence[NewFinding]) -> None:
         """Count findings that are committed."""
@@ -335,7 +208,7 @@ class Worker:
         if self._max_wins is None:
             self._max_wins = {}
             try:
-                games = self._client_of_games.fetch_games()
+                games = self._client.fetch_games()
             except (ApiError, TransportError) as failed:
                 _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
                 return None
@@ -364,11 +237,11 @@ class Worker:
         for each in looked:
             judgement = self._judged(each, run)
             if not (judgement.verdict.is_repair and _is_repairing(run, each.at_millis)):
-                batch.add(each, judgement)
+                batch.judged.append(Judged(each, judgement))
             elif self._has_first_look(each, before.get(each.key), run):
                 batch.repairs.append((each, judgement))
             else:
-                batch.add(each, judgement, again=True)
+                batch.judged.append(Judged(each, judgement, again=True))
         is_done = is_last and not batch.repairs
         self._journal.save(
             chunk,
@@ -411,7 +284,7 @@ class Worker:
             raise
         except _BrakeError:
             if self._journal.run(run.id).state != "running":
-                raise _NotNowError from None  # Another worker has paused or stopped it.
+                raise NotNowError from None  # Another worker has paused or stopped it.
             self._journal.save(chunk, [result_of(looked, judgement)])
         except RepairRefusedError as refused:
             self._judge_again(chunk, run, looked, refused)
@@ -452,7 +325,7 @@ class Worker:
             self._fail(chunk, looked, judgement, refused)
             return
         batch = Batch()
-        batch.add(now, judgement)
+        batch.judged.append(Judged(now, judgement))
         self._save_unless_settled(
             chunk, looked.key, batch.results, batch.findings, partial(batch.beside, run, self._journal)
         )
@@ -493,7 +366,7 @@ class Worker:
             return
         script = partial(lately_settled, run.source, now - _LATELY_MILLIS, _LATELY)
         lately = Office(self._journal.ledger).read(script)
-        differences = [found for ours in lately if (found := self._difference(chunk, run, ours)) is not None]
+        differences = [found for ours in lately if (found := self._difference(chunk, ours)) is not None]
         if len(differences) <= _MOST_DISAGREEING:
             # The service is believed, so this is a difference like any other.
             self._journal.save(chunk, [], findings=differences)
@@ -505,30 +378,18 @@ class Worker:
             "answering from an old copy, so nothing is repaired"
         )
         self._journal.set_state(run.id, "stopped", why)
-        raise _NotNowError
+        raise NotNowError
 
-    def _difference(self, chunk: Chunk, run: Run, ours: Ours) -> NewFinding | None:
+    def _difference(self, chunk: Chunk, ours: Ours) -> NewFinding | None:
         """Return how the service differs about a bet that a call has settled; no answer says nothing of its data."""
         assert ours.bet is not None
-        for _ in range(_MOST_TRIES):
-            self._wait(time.monotonic() + self._turns(run.id, 1)[0])
-            try:
-                evidence = look_up_bet(self._client, ours.bet.bet_id)
-            except TryLaterError as failed:
-                self._report(chunk, 0, failed)
-                continue
-            self._give_up_turns(chunk, evidence.asked)
-            self._journal.save(chunk, [], paced=Paced(answered=1))
-            now = self._now()
-            judgement = judge(ours, evidence, Limits(now, 0, None))
-            looked = Looked(ours.bet.bet_id, ours, evidence, now)
-            return finding_of(looked, judgement) if judgement.verdict.is_finding else None
-        return None
-
-    def _wait(self, until: float) -> None:
-        seconds = until - time.monotonic()
-        if seconds > 0:
-            self.is_leaving.wait(seconds)
+        evidence = self.look_ups.bet(chunk, ours.bet.bet_id)
+        if evidence is None:
+            return None
+        now = self._now()
+        judgement = judge(ours, evidence, Limits(now, 0, None))
+        looked = Looked(ours.bet.bet_id, ours, evidence, now)
+        return finding_of(looked, judgement) if judgement.verdict.is_finding else None
 
     def _now(self) -> int:
         return self._journal.now_millis()

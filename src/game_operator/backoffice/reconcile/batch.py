@@ -19,6 +19,7 @@ from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_
 _LONGEST_ID: Final = 256
 #: What a look that agrees resolves. What a late call has left is judged again, and resolved by a person alone.
 _BY_A_LOOK: Final = tuple(str(verdict) for verdict in Verdict if verdict.is_finding)
+_MAY_BE_SETTLED: Final = (BetState.OPEN, BetState.SPENT)
 _BY_AN_ANSWER: Final = (str(Verdict.UNREADABLE), str(Verdict.NO_ANSWER))
 
 
@@ -41,48 +42,57 @@ class Looked(NamedTuple):
     first: bytes | None = None
 
 
+class Judged(NamedTuple):
+    """A bet and its judgement; with *again* it is looked at a second time."""
+
+    looked: Looked
+    judgement: Judgement
+    again: bool = False
+
+
 class Batch:
-    """What is to be committed of some bets that were looked up."""
+    """What is to be committed of some bets that were looked up, and those that may be settled after that."""
 
     def __init__(self) -> None:
-        self.results: list[ItemResult] = []
-        self.findings: list[NewFinding] = []
+        self.judged: list[Judged] = []
         self.repairs: list[tuple[Looked, Judgement]] = []
-        self.again: list[str] = []
-        self.looks: dict[str, tuple[int, bytes]] = {}
-        self.agree: list[str] = []
-        self.answered: list[str] = []
-        self.ours: list[Ours] = []
 
-    def add(self, looked: Looked, judgement: Judgement, *, again: bool = False) -> None:
-        """Add a bet and its verdict; with *again* it is looked at a second time."""
-        self.results.append(result_of(looked, judgement, again=again))
-        self.ours.append(looked.ours)
-        if again:
-            self.again.append(looked.key)
-        if judgement.verdict.is_finding:
-            self.findings.append(finding_of(looked, judgement))
-        there, bet = looked.evidence.bet, looked.ours.bet
-        if bet is not None and bet.state in (BetState.OPEN, BetState.SPENT) and looked.evidence.answered:
-            self.looks[looked.key] = (looked.at_millis, looked.evidence.digest)
-        if judgement.verdict in (Verdict.AGREES, Verdict.TEST_BET) or (
-            judgement.verdict is Verdict.WAIT and isinstance(there, OpenBet)
-        ):
-            self.agree.append(looked.key)
-        elif there is not None:
-            self.answered.append(looked.key)
+    @property
+    def results(self) -> list[ItemResult]:
+        """What became of the bets."""
+        return [result_of(looked, judgement, again=again) for looked, judgement, again in self.judged]
+
+    @property
+    def findings(self) -> list[NewFinding]:
+        """What a person should look into."""
+        return [finding_of(looked, judgement) for looked, judgement, _ in self.judged if judgement.verdict.is_finding]
 
     def beside(self, run: Run, journal: Journal, dialect: SqlDialect) -> Steps[None]:
         """Keep the looks, close the findings that agree now, and put off what is looked at again."""
         now = yield from journal.now_script(dialect)
-        yield from keep_looks(self.looks, run.source, run.service, dialect)
+        yield from keep_looks(self._looks(), run.source, run.service, dialect)
         why = f"a look of run {run.id} agrees"
-        yield from close_findings(self.agree, run.source, why, now, _BY_A_LOOK, dialect)
-        yield from close_findings(self.answered, run.source, why, now, _BY_AN_ANSWER, dialect)
-        yield from judge_late_again(self.ours, run.source, dialect)
-        if self.again:
+        agree = [each.looked.key for each in self.judged if _agrees(each)]
+        others = [each for each in self.judged if each.looked.evidence.bet is not None and not _agrees(each)]
+        yield from close_findings(agree, run.source, why, now, _BY_A_LOOK, dialect)
+        yield from close_findings([each.looked.key for each in others], run.source, why, now, _BY_AN_ANSWER, dialect)
+        yield from judge_late_again([each.looked.ours for each in self.judged], run.source, dialect)
+        again = [each.looked.key for each in self.judged if each.again]
+        if again:
             ready = now + int(run.options["second_look_millis"])
-            yield from move_items_script(dialect, run.id, self.again, ready_at_millis=ready)
+            yield from move_items_script(dialect, run.id, again, ready_at_millis=ready)
+
+    def _looks(self) -> dict[str, tuple[int, bytes]]:
+        """Return the answers about bets that may still be settled."""
+        looked = [each.looked for each in self.judged if each.looked.evidence.answered]
+        open_ones = [each for each in looked if each.ours.bet is not None and each.ours.bet.state in _MAY_BE_SETTLED]
+        return {each.key: (each.at_millis, each.evidence.digest) for each in open_ones}
+
+
+def _agrees(judged: Judged) -> bool:
+    verdict = judged.judgement.verdict
+    is_open_there = verdict is Verdict.WAIT and isinstance(judged.looked.evidence.bet, OpenBet)
+    return verdict in (Verdict.AGREES, Verdict.TEST_BET) or is_open_there
 
 
 def result_of(looked: Looked, judgement: Judgement, *, again: bool = False) -> ItemResult:
