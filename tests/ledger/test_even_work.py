@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +35,6 @@ def _maintain(ledger: SqlLedger) -> None:
 WORKS: Final[dict[str, tuple[Callable[[SqlLedger], object], bool]]] = {
     "verify --full": (lambda ledger: _verify(ledger, full=True), True),
     "the first maintain": (_maintain, True),
-    "a maintain that drops nothing": (lambda ledger: ledger.maintain(drop_after=timedelta(days=90)), False),
     "verify": (_verify, False),
 }
 

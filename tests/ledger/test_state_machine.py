@@ -23,7 +23,7 @@ from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
 from tests.support.repairs import findings, lost, pay, repair, won
-from tests.support.retention import drop
+from tests.support.retention import drop, keep_one
 from tests.support.wallet_model import WalletModel, is_final
 
 pytestmark = pytest.mark.slow
@@ -231,6 +231,7 @@ class _RepairMachine(_SqliteMachine):
     @rule()
     def drop(self) -> None:
         """A quarter of a year later all details go."""
+        keep_one(self.sql)
         drop(self.sql)
 
     @invariant()

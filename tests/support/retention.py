@@ -12,7 +12,7 @@ import pytest
 
 from game_operator.ledger import MaintainReport, SqlLedger
 from game_operator.ledger.books import days, retention, totals
-from tests.support.raw_sql import damage, rows, run
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, rows, run
 
 __all__ = ["DAY_MILLIS", "at_time", "drop", "dropping", "keep_one"]
 
@@ -21,8 +21,12 @@ QUARTER = timedelta(days=90)
 _NUMBERS = count()
 
 
+def _of(prefix: str, statement: str) -> str:
+    return statement.replace("{p}", prefix)
+
+
 @contextmanager
-def at_time(url: str, now_millis: int) -> Iterator[None]:
+def at_time(url: str, now_millis: int, prefix: str = DEFAULT_PREFIX) -> Iterator[None]:
     """
     Let ``maintain`` take *now_millis* for the time during the block.
 
@@ -35,8 +39,10 @@ def at_time(url: str, now_millis: int) -> Iterator[None]:
         patch.setattr(days.missing_days, "__defaults__", (-1,))
         patch.setattr(retention, "PAUSE_SECONDS", 0.0)
         yield
-    ahead = now_millis - max((row[0] for row in rows(url, "SELECT at_millis FROM {p}postings")), default=now_millis)
-    run(url, "UPDATE {p}meta SET value = value - ? WHERE name LIKE ? AND value >= ?", ahead, "%_millis", now_millis)
+    calls = (row[0] for row in rows(url, _of(prefix, "SELECT at_millis FROM {p}calls")))
+    ahead = now_millis - max(calls, default=now_millis)
+    meta = "UPDATE {p}meta SET value = value - ? WHERE name LIKE ? AND value >= ?"
+    run(url, _of(prefix, meta), ahead, "%_millis", now_millis)
 
 
 def dropping(
@@ -44,9 +50,11 @@ def dropping(
 ) -> MaintainReport:
     """Return the report of a run that drops what is 90 days old at a time: 91 days after the last call."""
     if now_millis is None:
-        newest = rows(ledger._url, "SELECT MAX(at_millis) FROM {p}calls WHERE player_id NOT LIKE 'young-%'")[0][0]
-        now_millis = (newest or time.time_ns() // 1_000_000) + 91 * DAY_MILLIS
-    with at_time(ledger._url, now_millis):
+        newest = rows(
+            ledger._url, _of(ledger._prefix, "SELECT MAX(at_millis) FROM {p}calls WHERE player_id < 'young-'")
+        )
+        now_millis = (newest[0][0] or time.time_ns() // 1_000_000) + 91 * DAY_MILLIS
+    with at_time(ledger._url, now_millis, ledger._prefix):
         return ledger.maintain(seconds=3_600, drop_after=age, archive=archive)
 
 

@@ -20,16 +20,15 @@ from game_operator.ledger.books.retention import ChangedError, DayFile, DroppedD
 from game_operator.ledger.books.slices import (
     WINDOW,
     Slice,
-    Window,
     calls_digest,
     damaged_slices,
+    days_by_reading,
     mark,
     next_window,
     note_days,
     note_read,
     seal,
     slices_of_day,
-    unread_slices,
 )
 from game_operator.ledger.books.totals import DAY_MILLIS, LOCKED, TotalsClose, day_text
 from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
@@ -39,10 +38,7 @@ from game_operator.ledger.steps import Execute, Steps
 
 #: All is read again within 30 days, with a margin for nights without a run.
 _REREAD_MILLIS = 25 * DAY_MILLIS
-_LEAST_SPAN_MILLIS = 3_600_000
 _FAR = 2**62
-#: How many slices are noted as read at a time.
-_SLICES = 20
 
 
 class MaintainReport(NamedTuple):
@@ -88,12 +84,10 @@ class Position(NamedTuple):
     How far reading again has come.
 
     Attributes:
-        millis: Calls and bets before this time.
         page, account: Accounts of a page up to this one.
         out_of_order: Accounts in whose postings a time goes back: the days of these are sound by all else.
     """
 
-    millis: int = 0
     page: str = "own_accounts"
     account: str = ""
     out_of_order: tuple[str, ...] = ()
@@ -152,34 +146,6 @@ class Progress:
 Writer = Callable[[Callable[[], Steps[Any]]], Any]
 
 
-def sealed_windows(
-    dialect: SqlDialect,
-    read: Reader,
-    write: Writer,
-    verification: Verification,
-    bounds: tuple[int, int],
-    goes_on: Callable[[Window | None], bool],
-) -> Steps[int]:
-    """
-    Read and seal postings above the first and up to the second id of *bounds*; return how many.
-
-    It stops where *goes_on* says so of the latest window, None before the first, or another process is sealing.
-    """
-    position, until = bounds
-    window: Window | None = None
-    count = 0
-    while goes_on(window):
-        window = yield read(partial(next_window, dialect.prefix, position, until, WINDOW))
-        if window is None:
-            break
-        yield from verification.window(read, window)
-        if not (yield write(partial(seal, dialect, position, window, verification.days))):
-            break
-        position = window.last_id
-        count += sum(each.postings for each in window.slices)
-    return count
-
-
 class Aside(NamedTuple):
     """
     What is not done in the database; what these return is awaited by an AsyncSqlLedger.
@@ -209,11 +175,7 @@ class Maintenance:
         damaged = yield self._read(partial(damaged_slices, self._prefix))
         doubtful = yield from self._damaged_days(damaged)
         yield from self._progress.verification.order_of(self._read, self._position.out_of_order)
-        progress, bounds = self._progress, (marks.position, position)
-        sealing = sealed_windows(
-            self._dialect, self._read, self._write, progress.verification, bounds, lambda _: progress.goes_on()
-        )
-        progress.sealed += yield from sealing
+        yield from self._sealed(marks.position, position)
         yield from self._times(marks, now_millis)
         if self._progress.goes_on():
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
@@ -221,10 +183,23 @@ class Maintenance:
             yield from self._progress.verification.all_accounts(self._read, sealed=sealed)
         if self._progress.goes_on():
             yield from self._progress.verification.sources(self._read)
-            yield from self._progress.verification.closed_lately(self._read, self._progress.verification.since(marks))
+            yield from self._progress.verification.closed_lately(self._read, marks.verified_millis)
         yield from self._note(doubtful)
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
+
+    def _sealed(self, position: int, until: int) -> Steps[None]:
+        """Read and seal the postings above a position, up to another one, unless another process is sealing."""
+        verification = self._progress.verification
+        while self._progress.goes_on():
+            window = yield self._read(partial(next_window, self._prefix, position, until, WINDOW))
+            if window is None:
+                break
+            yield from verification.window(self._read, window)
+            if not (yield self._write(partial(seal, self._dialect, position, window, verification.days))):
+                break
+            position = window.last_id
+            self._progress.sealed += sum(each.postings for each in window.slices)
 
     def _damaged_days(self, slices: Sequence[Slice]) -> Steps[set[int]]:
         """Read the days again in which something was found before; return those."""
@@ -261,22 +236,24 @@ class Maintenance:
         if last_millis is None:  # The first run has just read everything.
             return
         share = min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)
-        yield from self._slices_again(share)
-        millis = yield from self._times_again(self._position.millis, share, now_millis)
+        known: list[int] = yield self._read(partial(days_by_reading, self._prefix))
+        for day in known[: ceil(len(known) * share)]:
+            if not self._progress.goes_on():
+                break
+            yield from self._day_again(day, max((each for each in known if each < day), default=None))
         page, account = yield from self._accounts_again(self._position, share)
-        yield from self._move(self._position._replace(millis=millis, page=page, account=account))
+        yield from self._move(self._position._replace(page=page, account=account))
         yield from self._note(set())
 
-    def _slices_again(self, share: float) -> Steps[None]:
-        """Read again the slices that nobody has read for longest."""
-        left = ceil((yield self._read(self._live_count)) * share)
-        while left > 0 and self._progress.goes_on():
-            slices = yield self._read(partial(unread_slices, self._prefix, min(left, _SLICES)))
-            left -= len(slices) or left
-            for each in slices:
-                yield from self._progress.verification.slice(self._read, each)
-            yield self._write(partial(note_read, self._dialect, slices))
-            self._progress.read_again += len(slices)
+    def _day_again(self, day: int, before: int | None) -> Steps[None]:
+        """Read a day again, its calls and bets with those since the last day *before* it that has postings."""
+        verification = self._progress.verification
+        for each in (yield self._read(partial(slices_of_day, self._prefix, day))):
+            yield from verification.slice(self._read, each)
+            self._progress.read_again += 1
+        start = -_FAR if before is None else (before + 1) * DAY_MILLIS
+        yield from verification.times(self._read, start, (day + 1) * DAY_MILLIS)
+        yield self._write(partial(note_read, self._dialect, day))
 
     def days_made(self) -> Steps[None]:
         """Make the partitions of the coming days."""
@@ -377,24 +354,6 @@ class Maintenance:
             yield from retention.note_folded(self._dialect, slices)
         return folded
 
-    def _times_again(self, start: int, share: float, now_millis: int) -> Steps[int]:
-        """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""
-        first = (yield self._read(self._first_millis)) or 0
-        if first >= now_millis:
-            return start
-        span = now_millis - first
-        # While a round is made, the span grows by as much as the round takes.
-        left = min(span, max(_LEAST_SPAN_MILLIS, int((span + _REREAD_MILLIS) * share)))
-        while left > 0 and self._progress.goes_on():
-            # The next run finds a later end, so this one must begin anew where it comes to its own. It begins before
-            # the first bet that there is: there may have been others.
-            start = start if first < start < now_millis else -_FAR
-            left += max(first, start)
-            until = min(now_millis, left)
-            start = yield from self._progress.verification.time(self._read, start, until)
-            left -= start
-        return start if start < now_millis else 0
-
     def _accounts_again(self, position: Position, share: float) -> Steps[tuple[str, str]]:
         """Compare some accounts with all that was ever posted to them."""
         verification = self._progress.verification
@@ -406,12 +365,6 @@ class Maintenance:
                 return Position().page, ""
             page, account = ("clocks", "") if last is None else (page, last)
         return page, account
-
-    def _live_count(self) -> Steps[int]:
-        return int((yield Execute(self._sql["live_count"], ()))[0][0])
-
-    def _first_millis(self) -> Steps[int | None]:
-        return (yield Execute(self._sql["first"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
     def _move(self, position: Position) -> Steps[None]:
         self._position = position

@@ -233,12 +233,10 @@ def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[i
     yield Execute(sql["set_sound"], [(day,) for day in sorted(sound)], many=True)
 
 
-def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Steps[None]:
-    """Note that *slices* were read again."""
+def note_read(dialect: SqlDialect, day: int) -> Steps[None]:
+    """Note that a *day* was read again."""
     now_millis = yield from dialect.now_millis()
-    yield Execute(
-        _sql(dialect.prefix)["set_read"], [(now_millis, each.day, each.last_id) for each in slices], many=True
-    )
+    yield Execute(_sql(dialect.prefix)["set_read"], [(now_millis, day)], many=True)
 
 
 def live_slices(prefix: str, after: tuple[int, int], most: int) -> Steps[list[Slice]]:
@@ -256,9 +254,9 @@ def slices_of_day(prefix: str, day: int) -> Steps[list[Slice]]:
     return _slices((yield Execute(_sql(prefix)["of_day"], (day,))))
 
 
-def unread_slices(prefix: str, most: int) -> Steps[list[Slice]]:
-    """Return the slices that nobody has read for longest."""
-    return _slices((yield Execute(_sql(prefix)["unread"], (most,))))
+def days_by_reading(prefix: str) -> Steps[list[int]]:
+    """Return the days that have slices, folded ones, too; those first that nobody has read for longest."""
+    return [row[0] for row in (yield Execute(_sql(prefix)["by_reading"], ()))]
 
 
 def slice_read(prefix: str, known: Slice) -> Steps[tuple[str, list[Any]]]:

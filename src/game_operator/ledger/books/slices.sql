@@ -18,8 +18,8 @@ SELECT day, count, billions, cents, calls_digest FROM {prefix}slices WHERE folde
 -- name: of_day
 {slice} AND day = ? ORDER BY last_id
 
--- name: unread
-{slice} ORDER BY read_at_millis LIMIT ?
+-- name: by_reading
+SELECT day FROM {prefix}slices GROUP BY day ORDER BY MIN(read_at_millis), day
 
 -- name: posting
 SELECT id, at_millis, from_account, to_account, amount_cents, source, operation, tx_id FROM {prefix}postings
@@ -80,4 +80,4 @@ UPDATE {prefix}slices SET findings = 1 WHERE day = ? AND findings = 0
 UPDATE {prefix}slices SET findings = 0 WHERE day = ? AND findings <> 0
 
 -- name: set_read
-UPDATE {prefix}slices SET read_at_millis = ? WHERE day = ? AND last_id = ?
+UPDATE {prefix}slices SET read_at_millis = ? WHERE day = ?

@@ -93,6 +93,7 @@ class Marks(NamedTuple):
     Attributes:
         position: The highest id that is sealed; 0 if none is.
         checkpoint_millis: When that was; None if never.
+        verified_millis: When ``maintain`` has verified the books last, to the end.
         dropped_before_millis: As in a BooksReport.
         folds: How often postings were folded.
         balances_elsewhere: Whether a ledger was opened here whose balances are in the operator's own table.
@@ -100,6 +101,7 @@ class Marks(NamedTuple):
 
     position: int
     checkpoint_millis: int | None
+    verified_millis: int | None
     dropped_before_millis: int | None
     folds: int
     balances_elsewhere: bool
@@ -155,7 +157,7 @@ class Verification:
         yield from self.touched(read, since)
         yield from self.all_accounts(read, sealed=marks.position)
         yield from self.sources(read)
-        yield from self.closed_lately(read, since)
+        yield from self.closed_lately(read, marks.checkpoint_millis)
 
     def damaged_days(self, read: Reader, damaged: Iterable[Slice], until: int) -> Steps[None]:
         """Read the calls and bets again, before a time, of the days in which something was found."""
@@ -368,9 +370,10 @@ class Verification:
             for detail in (yield read(partial(differing_totals, self._prefix, day, moved))):
                 self.add("totals", Finding("totals_differ", f"The totals of {day_text(day)} differ, {detail}"))
 
-    def closed_lately(self, read: Reader, since_millis: int) -> Steps[None]:
-        """Compare the totals of the days that were closed after a time."""
-        yield from self.totals(read, (yield read(partial(closed_days, self._prefix, since_millis // DAY_MILLIS))))
+    def closed_lately(self, read: Reader, since_millis: int | None) -> Steps[None]:
+        """Compare the totals of the days that were closed after a time, or of all days."""
+        since_day = -FAR if since_millis is None else (since_millis - _MARGIN_MILLIS) // DAY_MILLIS
+        yield from self.totals(read, (yield read(partial(closed_days, self._prefix, since_day))))
 
     def forget(self, question: str) -> None:
         """Forget what a question found."""
@@ -410,6 +413,7 @@ def _marks(rows: Rows) -> Marks:
     return Marks(
         values.get("checkpoint_position", 0),
         values.get("checkpoint_millis"),
+        values.get("verified_millis"),
         values.get("dropped_before"),
         values.get("folds", 0),
         bool(values.get("balances_elsewhere")),

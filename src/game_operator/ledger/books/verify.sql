@@ -110,7 +110,7 @@ b.action = 'BET' AND b.settled_by IS NULL AND b.withdraw_tx_id IS NOT NULL AND (
 
 -- name: marks
 SELECT name, value FROM {prefix}meta
-WHERE name IN ('checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
+WHERE name IN ('checkpoint_position', 'checkpoint_millis', 'verified_millis', 'folds', 'balances_elsewhere')
 UNION ALL SELECT 'dropped_before', (MAX(day) + 1) * 86400000 FROM {prefix}slices
 WHERE folded_at_millis IS NOT NULL HAVING MAX(day) IS NOT NULL
 

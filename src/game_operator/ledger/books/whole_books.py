@@ -336,7 +336,7 @@ class WholeBooks(Verification):
             after = rows[-1][0] if len(rows) == _CARRIED else None
         for account, cents in folded.left():
             self._compare_carried(account, cents, wrong)
-        for day in sorted(self._folded.keys() - self.days):
+        for day in sorted(self._folded):
             self._compare_folded(day, self._folded[day], self._sums.folded[day])
         if (yield self._read(partial(read_marks, self._prefix))).folds != self._marks.folds:
             self.forget("carried")

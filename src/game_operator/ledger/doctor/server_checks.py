@@ -1,15 +1,12 @@
 """What a PostgreSQL server is asked: whether it keeps what it has acknowledged, and who may change it."""
 
-import contextlib
 import os
 import re
-import select
 import time
 from typing import Any
 
 from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case, space_case
 from game_operator.ledger.doctor.ledger_checks import is_behind_rows
-from game_operator.ledger.engine.address import address_of
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.steps import AskOperator, Rows, Steps
 
@@ -18,8 +15,6 @@ _MOST_MINUTES = 5
 #: So many connections should be free.
 _LEAST_CONNECTIONS = 10
 _NEEDED = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
-#: How long a second connection behind a pooler waits for one to the server.
-_PROBE_SECONDS = 1.0
 
 
 def server(examined: Examined) -> Steps[list[Case]]:
@@ -71,40 +66,14 @@ def _isolation(examined: Examined) -> list[Case]:
     return [case("usual" if level == "read committed" else "other", level=level, user=examined.settings["user"])]
 
 
-def _pooler(examined: Examined) -> Steps[list[Case]]:
-    """Compare process ids, as connecting does; and see whether two idle connections get the same one."""
-    return [case((yield AskOperator("doctor", lambda connection: _pooler_mode(connection, examined.url))))]
+def _pooler(_examined: Examined) -> Steps[list[Case]]:
+    """Compare process ids, as connecting does."""
+    return [case((yield AskOperator("doctor", _route)))]
 
 
-def _pooler_mode(connection: Any, url: str) -> str:
-    announced = connection.info.backend_pid
-    if connection.execute("SELECT pg_backend_pid()").fetchone()[0] == announced:
-        return "straight"
-    import psycopg
-
-    with contextlib.ExitStack() as stack:
-        pids = []
-        for _ in range(2):  # In transaction mode, a connection that is idle lends its server's to the next.
-            other = psycopg.connect(address_of(url), autocommit=True, connect_timeout=2)
-            stack.callback(other.close)
-            pid = _backend_pid(other)
-            if pid is None:
-                return "unknown"
-            pids.append(pid)
-    return "transaction" if len(set(pids)) == 1 else "session"
-
-
-def _backend_pid(connection: Any) -> bytes | None:
-    """Return the server's process of *connection*; None if the pooler has none for it soon."""
-    pgconn = connection.pgconn
-    pgconn.send_query(b"SELECT pg_backend_pid()")
-    until = time.monotonic() + _PROBE_SECONDS
-    while pgconn.is_busy():
-        if not select.select([pgconn.socket], [], [], max(0.0, until - time.monotonic()))[0]:
-            return None
-        pgconn.consume_input()
-    found: bytes | None = pgconn.get_result().get_value(0, 0)
-    return found
+def _route(connection: Any) -> str:  # Any: psycopg's, which is an extra.
+    ((seen,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
+    return "straight" if seen == connection.info.backend_pid else "between"
 
 
 def _timeline(examined: Examined) -> Steps[list[Case]]:

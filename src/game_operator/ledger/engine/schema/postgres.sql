@@ -221,7 +221,6 @@ CREATE TABLE {prefix}slices (
     PRIMARY KEY (day, last_id)
 );
 
-CREATE INDEX {prefix}slices_read ON {prefix}slices (read_at_millis) WHERE folded_at_millis IS NULL;
 CREATE INDEX {prefix}slices_damaged ON {prefix}slices (day, last_id) WHERE findings > 0;
 
 -- Each close of finished days, for totals. A posting is in the stored totals if its id is at most the position and its
