@@ -277,10 +277,10 @@ def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path
 
 
 def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Path) -> None:
-    """The error says what to look at."""
+    """The error says which address to pass instead."""
     told = run("certify", wallet.url.replace("http:", "https:"), "--service-private-key", service_pem, *_WHO)
     assert (told.code, told.out) == (3, "")
-    assert "Nothing was sent: check address, DNS, firewall and TLS" in told.err
+    assert "that port speaks plain http, not TLS. Pass http:// instead of https://." in told.err
     told = run("certify", wallet.url.replace("http:", "https:"), "--service-private-key", service_pem, *_WHO, "--json")
     assert told.error["type"] == "RequestNotSentError"
 
