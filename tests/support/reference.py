@@ -58,7 +58,9 @@ class Reference:
             found.setdefault(value.path, _Part(path, value))
             if isinstance(value, griffe.Class):
                 for member, each in public_members(value):
-                    found.setdefault(each.path, _Part(f"{path}.{member}", each, value))
+                    part = _Part(f"{path}.{member}", each, value)
+                    # Of what is inherited, the class that defines it.
+                    found[each.path] = part if each.parent is value else found.get(each.path, part)
         return {part.path: part for part in found.values()}
 
     def gaps(self) -> Iterator[str]:

@@ -152,7 +152,7 @@ class AsyncSqlLedger(LedgerBase):
             raise refusal(source, known)
 
     async def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
-        """Look whether the database answers and takes writes, as ``SqlLedger.ping`` does; the ledger may be closed."""
+        """Return how the database answers, as ``SqlLedger.ping`` does; the ledger may be closed."""
         return await self._pinger.ping_async(self._url, timeout_seconds)
 
     async def keep_anomaly(
@@ -202,7 +202,7 @@ class AsyncSqlLedger(LedgerBase):
         return await self._write(lambda: stop_bets(stop, self._fit))
 
     async def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
-        """Take bets again, as ``SqlLedger.start_bets`` does."""
+        """Take bets again, decided by *actor* for a *reason*, as ``SqlLedger.start_bets`` does; return the stop."""
         check_person(actor, reason)
         return await self._write(lambda: start_bets(actor, reason, self._fit))
 
@@ -239,12 +239,12 @@ class AsyncSqlLedger(LedgerBase):
         return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
-        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
+        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does; return what became of it."""
         work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
         return await run_async(rights_explained(self._prefix, work))
 
     async def resolve(self, anomaly_id: int) -> None:
-        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
         await run_async(self._resolved([anomaly_id]))
 
     async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
@@ -259,7 +259,7 @@ class AsyncSqlLedger(LedgerBase):
         return await self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
 
     async def verify(self, *, full: bool = False) -> BooksReport:
-        """Check the books while calls go on, as ``SqlLedger.verify`` does."""
+        """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""
         return await self._in_pages(lambda read: verified(read, self._prefix, full=full))
 
     async def doctor(
@@ -269,13 +269,13 @@ class AsyncSqlLedger(LedgerBase):
         prefixes: Collection[str] | None = None,
         full: bool = False,
     ) -> DoctorReport:
-        """Look for what could lose or double money here, as ``SqlLedger.doctor`` does."""
+        """Return what could lose or double money here, as ``SqlLedger.doctor`` does."""
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
         return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
-        """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does."""
+        """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does; return what was changed."""
         return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
 
     async def maintain(
@@ -285,7 +285,7 @@ class AsyncSqlLedger(LedgerBase):
         drop_after: timedelta | int | None = None,
         archive: str | PathLike[str] | None = None,
     ) -> MaintainReport:
-        """Do what is due each night, as ``SqlLedger.maintain`` does."""
+        """Do what is due each night, as ``SqlLedger.maintain`` does; return what was done."""
         return await run_async(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
 
     async def totals(
@@ -296,11 +296,11 @@ class AsyncSqlLedger(LedgerBase):
         by: Sequence[str] = DIMENSIONS,
         source: str | None = None,
     ) -> TotalsReport:
-        """Sum up wagers, wins, refunds and all other money, as ``SqlLedger.totals`` does."""
+        """Return sums of wagers, wins, refunds and all other money, as ``SqlLedger.totals`` does."""
         return await self._survey(totals_asked(self._prefix, since_millis, until_millis, by, source))
 
     async def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
-        """Store the totals of all days that are over in UTC, as ``SqlLedger.close_totals`` does."""
+        """Store the totals of all days that are over, as ``SqlLedger.close_totals`` does; return what was stored."""
         return await run_async(self._days_closed(checked_bound("now_millis", now_millis)))
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:

@@ -42,7 +42,9 @@ class Telemetry(Recorder):
         return f"{type(self).__name__}(record_ids={self.record_ids})"
 
     observed_call = observed_call
+    """Makes the span of a call to the service, and measures it."""
     measured = measured
+    """Measures the webhooks that an ASGI application answers."""
 
     def webhook(self, operation: str, correlation_id: str) -> "WebhookSpan":
         """Return the span of a webhook for *operation* and *correlation_id*, current until its ``end``."""

@@ -43,7 +43,7 @@ class NotNowError(Exception):
 
     def __init__(self, ready_millis: int = 0) -> None:
         super().__init__("The chunk is given back.")
-        self.ready_millis = ready_millis
+        self.ready_millis: int = ready_millis
 
 
 class LookUps:

@@ -7,7 +7,7 @@ order, so a window ends below every id whose transaction is still open.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b, sha256
 from itertools import groupby
 from operator import itemgetter
@@ -22,7 +22,7 @@ _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
 WINDOW = 5_000
 #: The order of rows of ``posting``: by id.
-row_order = itemgetter(0)
+row_order: Callable[[Sequence[Any]], Any] = itemgetter(0)
 #: The first and the last id of postings, and the times that they are not before, and before.
 Bounds: TypeAlias = tuple[int, int, int, int]
 
@@ -133,7 +133,9 @@ class CallsSum:
     __slots__ = ("cents", "count", "marks")
 
     def __init__(self, count: int = 0, cents: int = 0, marks: int = 0) -> None:
-        self.count, self.cents, self.marks = count, cents, marks
+        self.count: int = count
+        self.cents: int = cents
+        self.marks: int = marks
 
     def add(
         self, operation: str, source: str, tx_id: str, account: str, at_millis: int, cents: int, times: int = 1
