@@ -2,7 +2,7 @@
 A page of the books in memory: what a batch of calls needs to know, and what is to be written back.
 
 Calls are applied to it one after another, so that two calls of one batch see each other just as two transactions
-would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A MemoryLedger keeps one for good.
+would. It is pure: a ledger loads the rows, applies, and stores ``changes``.
 """
 
 import inspect
