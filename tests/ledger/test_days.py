@@ -23,8 +23,9 @@ import pytest
 from game_operator.cli import main
 from game_operator.ledger import MaintainReport, SqlLedger
 from game_operator.ledger.books import days as module
+from game_operator.ledger.books import maintain
 from game_operator.ledger.books.days import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
-from game_operator.ledger.books.maintain import Progress
+from game_operator.ledger.books.maintain import Maintenance, Progress
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -237,6 +238,27 @@ def test_a_day_that_another_run_drops_meanwhile(
     report = ledger.maintain(drop_after=QUARTER)
     assert (report.dropped, report.kept) == ((), ())
     assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
+
+
+def test_a_day_of_which_more_is_sealed_meanwhile(
+    ledger: SqlLedger, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not archived does not go."""
+    monkeypatch.setattr(maintain, "WINDOW", 2)
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    folded = Maintenance._day_folded
+
+    def without_the_last(self: Maintenance, day: int, slices: Any, **more: Any) -> Any:
+        return folded(self, day, slices[:-1], **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Maintenance, "_day_folded", without_the_last)
+        report = ledger.maintain(drop_after=QUARTER, archive=tmp_path)
+    assert (report.dropped, report.kept) == ((), ((str(day), "damaged"),))
+    assert rows(postgres_url, WHERE)[0] == (part(day), 3)
+    assert [each.postings for each in ledger.maintain(drop_after=QUARTER, archive=tmp_path).dropped] == [3]
+    assert ledger.verify(full=True).sound
 
 
 #: What is done to a day that could be folded, and the reason why it cannot be any more.

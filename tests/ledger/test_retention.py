@@ -332,7 +332,6 @@ def test_a_day_with_an_open_bet_stays(database_url: str, archive: Path) -> None:
     ids=["a bet", "a call deleted", "a posting", "a posting deleted"],
 )
 @pytest.mark.parametrize("is_sealed", [False, True], ids=["before", "sealed"])
-@pytest.mark.drawn(4)
 def test_a_day_with_findings_stays(database_url: str, archive: Path, statement: str, is_sealed: bool) -> None:
     """Folded, nobody could look at what is wrong in it."""
     with SqlLedger(database_url) as ledger:
@@ -516,7 +515,6 @@ def test_an_account_that_comes_to_nothing_or_less(database_url: str) -> None:
         ),
     ],
 )
-@pytest.mark.drawn(4)
 def test_damage_after_a_drop_is_found(database_url: str, statement: str, expected: set[str]) -> None:
     """The sum carried forward must be that of the calls whose postings it stands for, and they are the same calls."""
     with SqlLedger(database_url) as ledger:

@@ -352,7 +352,7 @@ FALSIFIED = [
 
 @pytest.mark.parametrize(("statement", "named"), FALSIFIED)
 @pytest.mark.parametrize("state", ["fresh", "since a checkpoint", "full", "folded"])
-@pytest.mark.drawn(12)
+@pytest.mark.drawn(6, database_url=("postgres",))
 def test_stored_totals_that_were_changed(database_url: str, state: str, statement: str, named: str) -> None:
     """``verify`` compares them with the calls, which stay for ever, by all that they are grouped by."""
     with SqlLedger(database_url) as ledger:

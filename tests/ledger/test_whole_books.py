@@ -139,6 +139,27 @@ def test_two_bets_that_change_places_are_found(hours: SqlLedger, sqlite_url: str
     assert {each.bet_id for each in hours.verify().findings if each.bet_id} == {"last", "other"}
 
 
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("UPDATE {p}slices SET cents = cents + 1", "slice_differs"),
+        ("DELETE FROM {p}slices", "slice_differs"),
+        ("UPDATE {p}checkpoints SET cents = cents + 1", "checkpoint_differs"),
+        ("DELETE FROM {p}checkpoints", "checkpoint_differs"),
+        ("UPDATE {p}closes SET position = 1", "totals_differ"),
+        ("UPDATE {p}closes SET before_day = before_day - 2", "totals_differ"),
+        ("DELETE FROM {p}sources", "unknown_source"),
+    ],
+)
+def test_nothing_stored_is_trusted(hours: SqlLedger, sqlite_url: str, statement: str, kind: str) -> None:
+    """Seals, checkpoints, closes and sources are compared with what they are of."""
+    hours.close_totals(now_millis=1_700_000_000_000 + 3 * DAY)
+    assert hours.maintain().sound
+    assert hours.verify(full=True).sound
+    damage(sqlite_url, [statement])
+    assert {each.kind for each in hours.verify(full=True).findings} == {kind}
+
+
 def test_sums_see_values_that_change_places() -> None:
     """Numbers at the end of a row, which sums of hashes of tuples would often not tell apart."""
     for cents in range(1, 300):

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import Outcome, Terms
+from game_operator.ledger import Outcome, SqlLedger, Terms
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
@@ -25,6 +24,7 @@ from testkit.tests.certifier.harness import (
     service_signer,
 )
 from tests.support.ledgers import AnyLedger, AsyncInDatabase, InMemory
+from tests.support.retention import drop
 
 __all__ = ["Ours", "certified_ours"]
 
@@ -105,7 +105,7 @@ class Ours:
             restart=self.ledger.reopen,
             distrust=lambda: self._receive_by(self._distrusting),
             trust=lambda: self._receive_by(self._trusting),
-            later=self._prune_as_if_later,
+            later=self._drop_as_if_later,
             stored_cents=self.ledger.balance,
             second_url=second.deliver,
             old_key=old_key(),
@@ -127,14 +127,12 @@ class Ours:
     def _receive_by(self, receiver: WebhookReceiver) -> None:
         self.receiver = receiver
 
-    def _prune_as_if_later(self, days: int) -> None:
+    def _drop_as_if_later(self, days: int) -> None:
         """Drop what an operator would have dropped after so many days."""
         if isinstance(self.ledger, InMemory):
             return
-        settings: dict[str, Any] = {"now_millis": time.time_ns() // 1_000_000 + days * _DAY_MILLIS}
-        pruned = self._inner.prune(timedelta(days=90), **settings)
-        if isinstance(self.ledger, AsyncInDatabase):
-            self.ledger.run(pruned)
+        with SqlLedger(self._inner._url) as ledger:
+            drop(ledger, time.time_ns() // 1_000_000 + days * _DAY_MILLIS)
 
 
 def certified_ours(

@@ -15,8 +15,8 @@ _SETTLED_BY: Final = {
 #: What a reader may miss, beside every bet.
 _NOT_KEPT: Final = (
     "The ledger does not keep signatures: the receiver verified each before the ledger got the call. Of bodies it "
-    "keeps the SHA-256 of a withdraw's, and those of claims and anomalies until they are pruned. It does not keep who "
-    "resolved an anomaly. Balances stand beside calls as they were answered; prune deletes those of old calls."
+    "keeps the SHA-256 of a withdraw's, and those of claims and anomalies until maintain drops them. It does not keep "
+    "who resolved an anomaly. Balances stand beside calls as they were answered."
 )
 
 

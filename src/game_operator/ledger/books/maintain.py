@@ -337,21 +337,24 @@ class Maintenance:
 
     def _day_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]], *, is_partition: bool) -> Steps[str]:
         """Drop what was read of a day; return why it stays."""
-        if is_partition:
-            folded = yield from self._changed(partial(self._partition_folded, day, slices))
-            return "busy" if folded is None else str(folded.reason)
-        for each, _ in slices:
-            try:
+        try:
+            if is_partition:
+                folded = yield from self._changed(partial(self._partition_folded, day, slices))
+                return "busy" if folded is None else str(folded.reason)
+            for each, _ in slices:
                 yield self._write(partial(retention.fold_slice, self._dialect, each))
-            except ChangedError:
-                return "damaged"
-            yield self._aside.sleep(retention.PAUSE_SECONDS)
+                yield self._aside.sleep(retention.PAUSE_SECONDS)
+        except ChangedError:
+            return "damaged"
         return ""
 
     def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[days.Folded]:
         folded = yield from days.fold_day(self._prefix, day)
-        if not folded.reason:
-            yield from retention.note_folded(self._dialect, slices)
+        if folded.reason:
+            return folded
+        if folded.postings != sum(each.postings for each, _ in slices):
+            raise ChangedError  # Another run has sealed more meanwhile, which is not archived.
+        yield from retention.note_folded(self._dialect, slices)
         return folded
 
     def _accounts_again(self, position: Position, share: float) -> Steps[tuple[str, str]]:

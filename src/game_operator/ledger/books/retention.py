@@ -140,7 +140,7 @@ def fold_slice(dialect: SqlDialect, known: Slice) -> Steps[bool]:
 
 
 class ChangedError(Exception):
-    """Postings were changed after they were sealed."""
+    """Postings are not those that were read: nothing may be committed."""
 
 
 def note_folded(dialect: SqlDialect, slices: Sequence[tuple[Slice, bytes]]) -> Steps[None]:

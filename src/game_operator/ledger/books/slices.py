@@ -84,11 +84,6 @@ class Window(NamedTuple):
     checkpoints: tuple[AccountSum, ...]
     late: frozenset[str]
 
-    @property
-    def newest_day(self) -> int:
-        """The latest day of its postings."""
-        return max(each.day for each in self.slices)
-
 
 def next_rows(prefix: str, after: int, until: int, most: int) -> Steps[list[Any]]:
     """Return the next postings of ids above *after* and not above *until*, in the order of their ids."""

@@ -89,10 +89,14 @@ def test_it_is_served(database: str, keys: KeyFiles) -> None:
     ("options", "told"),
     [
         pytest.param({"unit": "units"}, 'the unit "units" was passed', id="the unit of others"),
+        pytest.param(
+            {"table": "purses"}, "If an account has more columns, name all of them as its key", id="half a key"
+        ),
     ],
 )
 def test_a_problem_is_told_by_options(database: str, options: dict[str, Any], told: str) -> None:
     """In words that fit a program and the command line alike."""
+    run_sql(database, "CREATE TABLE purses (id varchar(9), country varchar(9), balance bigint, UNIQUE (id, country))")
     accounts = {"table": "players", "key": "id", "balance": "balance"} | options
     with pytest.raises(SchemaError) as refused:
         SqlLedger(database, accounts=TableAccounts(**accounts))
@@ -353,7 +357,7 @@ def test_no_command_that_names_a_ledger_is_without_the_options() -> None:
     }
     assert lacking == {}
     opening = {" ".join(line.split()[: 1 if line.startswith("case") else 2]) for line in _OPENING}
-    apart = {"serve", "storm", "certify", "games", "campaign plan", "ledger prune", "ledger doctor", "ledger schema"}
+    apart = {"serve", "storm", "certify", "games", "campaign plan", "ledger doctor", "ledger schema"}
     named = {name for name, parameters in _parameters_of_commands() if "table_prefix" in parameters}
     assert named - apart <= opening | {"ledger stop-bets", "ledger start-bets"}
 
