@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from game_operator.errors import FindingError, UnknownSourceError
-from game_operator.ledger import MemoryLedger, Outcome, SqlLedger
+from game_operator.ledger import Outcome, SqlLedger
 from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import resolve_finding
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall
@@ -17,7 +17,7 @@ from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import Processes, processes
 from tests.support.raw_sql import rows, run
-from tests.support.repairs import findings, lost, pay, pay_there, payment, repair, won
+from tests.support.repairs import findings, lost, pay, pay_there, repair, won
 from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.outside
@@ -423,9 +423,3 @@ def test_findings_of_a_source(sqlite_url: str) -> None:
         with pytest.raises(UnknownSourceError):
             Wallet(ledger, source="us")
         assert ledger.verify().findings == ()
-
-
-def test_a_ledger_in_memory_pays_nothing() -> None:
-    """Its findings are kept for tests; to pay them takes a database."""
-    with pytest.raises(TypeError, match="findings are paid in a SqlLedger, not in a MemoryLedger"):
-        Wallet(MemoryLedger()).pay(payment(1))

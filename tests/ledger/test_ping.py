@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, PingReport, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, PingReport, SqlLedger
 from game_operator.ledger.ping import Pinger
 
 pytestmark = pytest.mark.outside
@@ -181,11 +181,6 @@ def test_a_forked_process_looks_by_itself(tmp_path: Path) -> None:
             except BaseException:
                 os._exit(2)
         assert os.waitpid(pid, 0)[1] == 0
-
-
-def test_memory_has_nothing_to_look_at() -> None:
-    """There is no database behind it that could be away."""
-    assert not hasattr(MemoryLedger(), "ping")
 
 
 def test_a_look_that_gets_no_descriptor(postgres_url: str, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:

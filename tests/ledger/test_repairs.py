@@ -10,7 +10,7 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError
-from game_operator.ledger import MemoryLedger, SqlLedger, Terms
+from game_operator.ledger import SqlLedger, Terms
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.staff.repairs import Repair
@@ -21,7 +21,7 @@ from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.raw_sql import run
-from tests.support.repairs import findings, lost, nothing, pay, repair, won
+from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.retention import drop
 
 pytestmark = pytest.mark.outside
@@ -298,12 +298,6 @@ def test_dropped_repairs_and_payments(ledger: SqlLedger) -> None:
     assert findings(ledger) == [paid._replace(seen=2, last_at_millis=findings(ledger)[0].last_at_millis)]
     assert ledger.balance("p1") == balance
     assert ledger.verify().findings == ()
-
-
-def test_only_a_database_is_repaired() -> None:
-    """A ledger in memory has nothing to reconcile."""
-    with pytest.raises(TypeError, match="bets are repaired in a SqlLedger, not in a MemoryLedger"):
-        Wallet(MemoryLedger()).repair(Repair(won(1), "reconcile", nothing))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "async sqlite", "postgres", "async postgres"])
