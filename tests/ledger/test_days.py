@@ -435,7 +435,7 @@ def test_the_command_says_which_file_cannot_be_written(
         assert main([*arguments, "--json"]) == 2
         assert json.loads(capsys.readouterr().out)["error"]["message"].startswith(problem)
     assert main(arguments) == 0
-    assert day in capsys.readouterr().out
+    assert str(day) in capsys.readouterr().out
     # All is done already, and no time is left.
     monkeypatch.setattr("game_operator.ledger.books.maintain.Progress.goes_on", _out_of_time)
     assert main(arguments) == 0
