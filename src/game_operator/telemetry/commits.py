@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
-from game_operator.telemetry.instruments import Attributes, Instruments
-from game_operator.telemetry.recorder import Recorder
-from game_operator.telemetry.sdk import begin, end, fail
+from game_operator.telemetry.instruments import Attributes, Instruments, Recorder, begin, end, fail
 
 if TYPE_CHECKING:
     from game_operator.telemetry.webhooks import WebhookSpan
-
-__all__ = ["COMMIT_IN", "CommitSpan", "WaitingCall"]
 
 #: Calls that waited for less found the ledger free, and measuring costs more than they waited.
 _LEAST_WAIT_SECONDS: Final = 0.001

@@ -7,15 +7,10 @@ from contextlib import contextmanager
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
-from game_operator.telemetry import webhooks
 from game_operator.telemetry.client_calls import observed_call
 from game_operator.telemetry.commits import COMMIT_IN, CommitSpan, WaitingCall
-from game_operator.telemetry.http_server import measured
-from game_operator.telemetry.recorder import Recorder
-from game_operator.telemetry.sdk import begin, end, fail
-from game_operator.telemetry.webhooks import WebhookSpan
-
-__all__ = ["Telemetry"]
+from game_operator.telemetry.instruments import Recorder, begin, end, fail
+from game_operator.telemetry.webhooks import CURRENT, WebhookSpan, measured
 
 
 class Telemetry(Recorder):
@@ -46,16 +41,16 @@ class Telemetry(Recorder):
     measured = measured
     """Measures the webhooks that an ASGI application answers."""
 
-    def webhook(self, operation: str, correlation_id: str) -> "WebhookSpan":
+    def webhook(self, operation: str, correlation_id: str) -> WebhookSpan:
         """Return the span of a webhook for *operation* and *correlation_id*, current until its ``end``."""
         return WebhookSpan(self, operation, correlation_id)
 
-    def waiting_call(self) -> "WaitingCall":
+    def waiting_call(self) -> WaitingCall:
         """Return what a commit needs to know of the call that now waits for it."""
         context = contexts.get_current()
-        return WaitingCall(context, trace.get_current_span(context), webhooks.CURRENT.get(), time.perf_counter())
+        return WaitingCall(context, trace.get_current_span(context), CURRENT.get(), time.perf_counter())
 
-    def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
+    def commit(self, calls: Sequence[WaitingCall], system: str) -> CommitSpan:
         """Return the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
         return CommitSpan(self, calls, COMMIT_IN[system])
 

@@ -1,21 +1,18 @@
-"""The span of one webhook, and what is counted of its calls."""
+"""The span of one webhook, what is counted of its calls, and how `serve` measures the requests that carry them."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import OPERATIONS
-from game_operator.telemetry.instruments import Instruments
-from game_operator.telemetry.recorder import Recorder
-from game_operator.telemetry.sdk import begin, end
+from game_operator.telemetry.instruments import Instruments, Recorder, begin, end
 
-__all__ = ["CURRENT", "WebhookSpan"]
-
+_METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 _IDS: Final = ("player_id", "bet_id", "round_id", "tx_id")
 _NAMES: Final = {operation: f"webhook {operation}" for operation in [*OPERATIONS.values(), "deposit-batch"]} | {
     "": "webhook"
@@ -76,7 +73,7 @@ class WebhookSpan:
     def _describe(self, span: "trace.Span") -> None:
         note = _own_note(self._operation, self._notes)
         attributes = {
-            **_measured(self._operation, note),
+            **_attributes_of(self._operation, note),
             "game_operator.correlation_id": self._correlation_id,
             **self._ids,
         }
@@ -102,16 +99,54 @@ def _own_note(operation: str, notes: Sequence[Note]) -> Note | None:
     return next((note for note in notes if note.operation == operation), None)
 
 
-def _measured(operation: str, note: Note | None) -> dict[str, str]:
+def _attributes_of(operation: str, note: Note | None) -> dict[str, str]:
     measured = {"game_operator.operation": operation, "game_operator.outcome": note.outcome if note else ""}
     return {name: value for name, value in measured.items() if value}
 
 
 def _count(instruments: Instruments, seconds: float, operation: str, notes: Sequence[Note]) -> None:
-    instruments.webhook_seconds.record(seconds, _measured(operation, _own_note(operation, notes)))
+    instruments.webhook_seconds.record(seconds, _attributes_of(operation, _own_note(operation, notes)))
     for note in notes:
         instruments.calls.add(1, note.operation, note.outcome, note.code)
         if note.outcome == "refused" and note.code == "INVALID_SIGNATURE":
             instruments.signature_failures.add(1, note.operation)
         if note.anomaly:
             instruments.anomalies.add(1, note.anomaly)
+
+
+def measured(recorder: Recorder, application: Any, routes: Iterable[str]) -> Any:
+    """
+    Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*.
+
+    Frameworks have instrumentations for that.
+    """
+    instruments, known = recorder.instruments, frozenset(routes)
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await application(scope, receive, send)
+            return
+        method, path, began = scope["method"], scope["path"], time.perf_counter()
+        attributes: dict[str, str | int] = {
+            "http.request.method": method if method in _METHODS else "_OTHER",
+            "url.scheme": scope.get("scheme", "http"),
+        }
+        if path in known:
+            attributes["http.route"] = path
+
+        async def noted(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                attributes["http.response.status_code"] = status = message["status"]
+                if status >= 500:
+                    attributes["error.type"] = str(status)
+            await send(message)
+
+        try:
+            await application(scope, receive, noted)
+        except BaseException as failed:
+            attributes["error.type"] = type(failed).__qualname__
+            raise
+        finally:
+            instruments.later(instruments.server_seconds.record, time.perf_counter() - began, attributes)
+
+    return answer
