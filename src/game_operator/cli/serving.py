@@ -33,7 +33,7 @@ from game_operator.serve import SafeProtocol
 
 if TYPE_CHECKING:
     from game_operator.ledger import PingReport
-    from game_operator.webhooks.asgi import AsgiApp, Receive, Scope, Send
+    from game_operator.webhooks.adapters import AsgiApp, Receive, Scope, Send
 
     Ping: TypeAlias = Callable[[], Awaitable[PingReport]]
 

@@ -8,9 +8,8 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 
 from game_operator.telemetry.client_calls import observed_call
-from game_operator.telemetry.commits import COMMIT_IN, CommitSpan, WaitingCall
 from game_operator.telemetry.instruments import Recorder, begin, end, fail
-from game_operator.telemetry.webhooks import CURRENT, WebhookSpan, measured
+from game_operator.telemetry.webhooks import COMMIT_IN, CURRENT, CommitSpan, WaitingCall, WebhookSpan, measured
 
 
 class Telemetry(Recorder):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from game_operator.models.webhooks import MovingCall
     from game_operator.telemetry import Telemetry
     from game_operator.webhooks import Authenticator
-    from game_operator.webhooks.asgi import AsgiApp, Receive, Scope, Send
+    from game_operator.webhooks.adapters import AsgiApp, Receive, Scope, Send
     from game_operator.webhooks.gate import Instances
 
     CurrencyOf: TypeAlias = Callable[[MovingCall], str | None]
