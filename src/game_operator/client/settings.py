@@ -19,9 +19,15 @@ from game_operator.errors import ConfigurationError, shown, without_frames
 from game_operator.protocol.exchange import LONGEST_SECONDS
 from game_operator.protocol.http import is_loopback
 
+_PORTS = {"http": 80, "https": 443}
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
+_PROXY_ARGUMENT: Final = (
+    "Pass one like http://user:password@proxy.example.com:3128; https:// and socks5:// are fine, too. In a password, "
+    "write / as %2F, @ as %40 and : as %3A."
+)
+_PROXY_VARIABLES: Final = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or pass trust_env=False to do without them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +122,6 @@ def checked_seconds(name: str, value: float) -> float:
     return float(value)
 
 
-_PORTS = {"http": 80, "https": 443}
-
-
 def proxy_of_environment(base_url: str) -> httpx.Proxy | None:
     """
     Return the proxy that the environment names for *base_url*, if any.
@@ -152,19 +155,12 @@ def proxy_at(address: object, *, is_argument: bool = True) -> httpx.Proxy | None
         read.url.host.encode("idna")  # As a resolver does: labels have 1 to 63 letters.
         proxy = read if read.url.host and (read.url.port or 0) < 65_536 else None
     if proxy is None:
-        problem, remedy = "A proxy's address cannot be read.", _ARGUMENT if is_argument else _VARIABLES
+        problem, remedy = "A proxy's address cannot be read.", _PROXY_ARGUMENT if is_argument else _PROXY_VARIABLES
     elif proxy.url.scheme.startswith("socks") and find_spec("socksio") is None:
         problem, remedy = "A SOCKS proxy needs the package socksio.", "Run: pip install 'game-operator[socks]'"
     else:
         return proxy
     raise ConfigurationError(problem, setting="proxy" if is_argument else "trust_env", remedy=remedy)
-
-
-_ARGUMENT: Final = (
-    "Pass one like http://user:password@proxy.example.com:3128; https:// and socks5:// are fine, too. In a password, "
-    "write / as %2F, @ as %40 and : as %3A."
-)
-_VARIABLES: Final = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or pass trust_env=False to do without them."
 
 
 def proxy_for(base_url: str) -> str | None:

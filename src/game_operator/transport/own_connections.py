@@ -24,6 +24,13 @@ import httpx
 from game_operator.protocol.signing import Signature
 
 T = TypeVar("T")
+HttpClientT = TypeVar("HttpClientT")
+AnyOwnClient = TypeVar("AnyOwnClient", "OwnClient", "AsyncOwnClient")
+
+#: Where our transports put the address of a redirect: httpx would read it, and may fail, although it follows none.
+LOCATION: Final = "game_operator.location"
+#: As httpx has it by default: routers forget connections that are idle for longer.
+KEPT_SECONDS: Final = 5.0
 
 
 class Until(float):
@@ -183,15 +190,6 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     except TimeoutError:
         # Without the host: that of a proxy's address which is written wrongly may be its password.
         raise TimeoutError("DNS did not answer in time") from None
-
-
-HttpClientT = TypeVar("HttpClientT")
-AnyOwnClient = TypeVar("AnyOwnClient", "OwnClient", "AsyncOwnClient")
-
-#: Where our transports put the address of a redirect: httpx would read it, and may fail, although it follows none.
-LOCATION: Final = "game_operator.location"
-#: As httpx has it by default: routers forget connections that are idle for longer.
-KEPT_SECONDS: Final = 5.0
 
 
 class OwnTransport(httpx.HTTPTransport):

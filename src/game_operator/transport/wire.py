@@ -21,6 +21,20 @@ from game_operator.protocol.exchange import Departure, Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpReply, defect_of, joined_headers, without_echoes
 from game_operator.transport.own_connections import LOCATION, Until, maker_of
 
+#: The connections of a client are waited for, and not opened without end.
+ALL_IN_USE: Final = TransportFailed("All connections are in use", sent=False, timed_out=True)
+_REMEMBERED_URLS = 1024
+_HEAD_START_SECONDS = 0.1
+#: A shorter value is not taken for a secret: it may stand in any text.
+_LEAST_SECRET = 8
+#: Errors of these are failures of the network, as OSError and TimeoutError are.
+_NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
+#: What OpenSSL calls an answer that is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+#: Libraries whose errors have the same names, and those that say that a request never left.
+_FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
+
 
 class Progress:
     """
@@ -65,10 +79,6 @@ class Progress:
                 request.extensions.pop("trace", None)  # What comes after costs time, and says nothing more.
 
 
-#: Errors of these are failures of the network, as OSError and TimeoutError are.
-_NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
-
-
 def roots_of(value: object) -> dict[str, str]:
     """Return the names of the classes of *value*, and the package that each is from."""
     return {kind.__name__: kind.__module__.partition(".")[0] for kind in type(value).__mro__}
@@ -106,13 +116,6 @@ def _remedy_for(error: BaseException | None) -> str:
     return ""
 
 
-#: What OpenSSL calls an answer that is not TLS.
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
-#: Libraries whose errors have the same names, and those that say that a request never left.
-_FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
-_NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
-
-
 def _text_of(error: BaseException) -> str:
     # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
     behind = error.__cause__ or error.__context__
@@ -141,14 +144,6 @@ def gather(response: Any, body: bytes, limit: int, progress: Progress) -> HttpRe
     if LOCATION in response.extensions:
         headers["location"] = response.extensions[LOCATION]
     return HttpReply(response.status_code, headers, body[:limit], defect, progress.reused)
-
-
-#: The connections of a client are waited for, and not opened without end.
-ALL_IN_USE: Final = TransportFailed("All connections are in use", sent=False, timed_out=True)
-_REMEMBERED_URLS = 1024
-_HEAD_START_SECONDS = 0.1
-#: A shorter value is not taken for a secret: it may stand in any text.
-_LEAST_SECRET = 8
 
 
 class _Body:
