@@ -19,7 +19,7 @@ _MATCHES: Final = {"search", "match", "fullmatch", "findall", "finditer"}
 _FOREIGN: Final = {
     ("ledger/joined_calls.py", "_raise_translated"): "databases name a missing table in their message alone",
     ("ledger/joined_block.py", "_inside"): "Django raises a bare RuntimeError for a durable block inside a transaction",
-    ("transport/attempt.py", "reason_of"): "h11 has one class for all its errors, and quotes a header's value in one",
+    ("transport/wire.py", "reason_of"): "h11 has one class for all its errors, and quotes a header's value in one",
 }
 
 

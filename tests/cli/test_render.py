@@ -5,8 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.cli.output import answering
-from game_operator.cli.render import answer, answer_list, cell, label, show_kinds
+from game_operator.cli.output import answer, answer_list, answering, cell, label, show_kinds
 from tests.support.command_line import rows
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.client.proxies import proxy_for
+from game_operator.client.settings import proxy_for
 
 _PROXY = "http://proxy.example:3128"
 

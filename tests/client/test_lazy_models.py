@@ -65,7 +65,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from game_operator import OperatorClient
 before = "pydantic" in sys.modules
 OperatorClient("https://api.example.com", "acme", generate_private_key(65537, 2048))
-print(before, "pydantic" in sys.modules, "game_operator.models.answers" in sys.modules)
+print(before, "pydantic" in sys.modules, "game_operator.models.operator_api" in sys.modules)
 """
 
 _FIRST_ANSWERS_AT_ONCE = """

@@ -17,7 +17,7 @@ from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorCli
 from game_operator.errors import NoAnswerError, ServiceError
 from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol.exchange import Departure
-from game_operator.transport.attempt import Progress
+from game_operator.transport.wire import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
 

@@ -32,7 +32,7 @@ from game_operator.errors import (
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
 from game_operator.protocol.exchange import Departure
-from game_operator.transport.attempt import Progress, failure
+from game_operator.transport.wire import Progress, failure
 from tests.support.flavours import Scenario, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.leaks import everything_told

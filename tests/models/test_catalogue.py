@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.bodies import catalogue
 from game_operator.models import GameInfo
-from game_operator.models.answers import reader_of
+from game_operator.models.operator_api import reader_of
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import assert_is_a_value, bet_config, game, game_instance, hole, wire

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from game_operator import __version__
-from game_operator.cli.testkit import NAMES
+from game_operator.cli.app import TESTKIT_NAMES
 from tests.support.documents import ROOT
 from tests.support.empty_environment import EmptyEnvironment
 
@@ -96,7 +96,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
 def test_the_sdk_is_light(both: dict[str, Built]) -> None:
     """An auditor reads what runs in production: nothing that forges, lies or delays is in it."""
     assert both[_SDK].wheel.stat().st_size <= 780_000
-    assert [name for name in _package_files(_SDK) if "testkit" in name] == ["game_operator/cli/testkit.py"]
+    assert [name for name in _package_files(_SDK) if "testkit" in name] == []
 
 
 @pytest.mark.artefact
@@ -149,7 +149,7 @@ def test_what_each_brings_and_requires(both: dict[str, Built]) -> None:
     """One command; the plugin of pytest comes with the testkit, which requires the SDK of its version and no pytest."""
     sdk, testkit = (_about(both[package], "entry_points.txt") for package in (_SDK, _TESTKIT))
     assert sdk == "[console_scripts]\ngame-operator = game_operator.cli:main\n"
-    assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(NAMES)
+    assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(TESTKIT_NAMES)
     assert "game_operator_testkit = game_operator_testkit.plugin.fixtures" in testkit
     required = HeaderParser().parsestr(_about(both[_TESTKIT], "METADATA")).get_all("Requires-Dist", [])
     assert f"game-operator[cli]=={__version__}" in required
@@ -233,7 +233,7 @@ def test_the_testkit_works_alone(both: dict[str, Built], tmp_path: Path) -> None
 def test_the_commands_of_the_testkit_without_it(both: dict[str, Built], tmp_path: Path) -> None:
     """One line with what to install, exit code 2; the others work, and the help lists them with that line."""
     environment = EmptyEnvironment(tmp_path / "venv").install(both[_SDK].wheel, extra="cli")
-    for name in NAMES:
+    for name in TESTKIT_NAMES:
         told = environment.run("-m", "game_operator.cli", name, "--help", cwd=tmp_path)
         assert (told.returncode, told.stdout) == (2, "")
         assert told.stderr == (
@@ -241,7 +241,7 @@ def test_the_commands_of_the_testkit_without_it(both: dict[str, Built], tmp_path
             f"Run: pip install 'game-operator-testkit=={__version__}'\n"
         )
     shown = environment.run("-m", "game_operator.cli", "--help", cwd=tmp_path)
-    assert (shown.returncode, shown.stdout.count("comes with")) == (0, len(NAMES))
+    assert (shown.returncode, shown.stdout.count("comes with")) == (0, len(TESTKIT_NAMES))
     made = environment.run("-m", "game_operator.cli", "keygen", "key.pem", cwd=tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
 

@@ -4,40 +4,50 @@ The commands put together, and every expected failure turned into a sentence and
 The service decides what a command did. If its result cannot be written, because the reader has gone or the disk is
 full, the command must not look undone: a script would grant again. So a lost stream raises nothing, and the exit code
 reports it.
+
+Of the commands that ``game-operator-testkit`` brings, by the entry-point group ``game_operator.commands``, only five
+names are looked up, and only when one of them is typed or the help lists all. So every other command works
+whatever is installed, and imports nothing of the testkit.
 """
 
 import errno
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache
-from typing import Annotated, Any, TextIO, cast
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import Annotated, Any, Final, TextIO, TypeAlias, cast
 
 import typer
 from typer.main import get_command
 
 from game_operator._version import __version__
-from game_operator.cli import testkit
 from game_operator.cli.commands.anomalies import anomalies, resolve, retry
 from game_operator.cli.commands.campaign import campaigns
 from game_operator.cli.commands.case import case
 from game_operator.cli.commands.doctor import doctor, ledger_doctor
-from game_operator.cli.commands.keygen import keygen
-from game_operator.cli.commands.ledger import ledgers
+from game_operator.cli.commands.ledger import ledgers, totals
 from game_operator.cli.commands.operator_api import bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.reconcile import reconciliations
 from game_operator.cli.commands.serve import serve
-from game_operator.cli.commands.session_token import tokens
-from game_operator.cli.commands.totals import totals
+from game_operator.cli.commands.signing import keygen, tokens
 from game_operator.cli.errors import ExitCode, StoppedError, lost_output, stopped_by
 from game_operator.cli.options import Commands
 from game_operator.cli.output import say
-from game_operator.errors import GameOperatorError
+from game_operator.errors import ConfigurationError, GameOperatorError
 
 _NAME = "game-operator"
+TESTKIT_NAMES: Final = ("sandbox", "storm", "certify", "call", "demo")
+
+_TESTKIT: Final = "game-operator-testkit"
+_TESTKIT_GROUP: Final = "game_operator.commands"
+_INSTALL_TESTKIT: Final = f"pip install '{_TESTKIT}=={__version__}'"
+
+# Any: Typer reads the parameters of a command, whatever they are.
+Command: TypeAlias = Callable[..., Any]
 
 
 def _version(wanted: bool) -> None:
@@ -60,7 +70,7 @@ def game_operator(
     """
 
 
-def commands(of_testkit: Iterable[tuple[str, testkit.Command]]) -> Commands:
+def commands(of_testkit: Iterable[tuple[str, Command]]) -> Commands:
     """Return all commands, with those *of_testkit* by their names."""
     # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
     app = Commands(rich_markup_mode=None, pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
@@ -171,10 +181,58 @@ def whole(typed: str | None = None) -> Any:
     Raises:
         ConfigurationError: *typed* is a command of the testkit, which cannot be used.
     """
-    return _made(*((name, testkit.command_for(name, typed)) for name in testkit.NAMES))
+    return _made(*((name, command_for(name, typed)) for name in TESTKIT_NAMES))
 
 
 # Typer reads every signature anew each time.
 @cache
-def _made(*of_testkit: tuple[str, testkit.Command]) -> Any:
+def _made(*of_testkit: tuple[str, Command]) -> Any:
     return get_command(commands(of_testkit))
+
+
+def command_of(name: str) -> Command:
+    """
+    Return the command *name* of the testkit.
+
+    Raises:
+        ConfigurationError: The testkit is missing, has another version, or cannot be imported; it says what to install.
+    """
+    try:
+        testkit = distribution(_TESTKIT)
+    except PackageNotFoundError:
+        raise ConfigurationError(
+            f"The command {name} comes with {_TESTKIT}, which is not installed. Run: {_INSTALL_TESTKIT}"
+        ) from None
+    if testkit.version != __version__:
+        raise ConfigurationError(
+            f"{_TESTKIT} {testkit.version} is installed, and game-operator {__version__} needs the same version "
+            f"for the command {name}. Run: {_INSTALL_TESTKIT}"
+        )
+    try:
+        (entry,) = testkit.entry_points.select(group=_TESTKIT_GROUP, name=name)
+        command: Command = entry.load()
+    except Exception as failed:  # Whatever a module of it, or of what it needs, raises when it is imported.
+        raise ConfigurationError(
+            f"{_TESTKIT} cannot be imported for the command {name} ({type(failed).__name__}: {failed}). "
+            f"Run: pip install --force-reinstall '{_TESTKIT}=={__version__}'"
+        ) from None
+    return command
+
+
+def command_for(name: str, typed: str | None) -> Command:
+    """Return what stands for *name* where *typed* is the command, or None for the help of all."""
+    if typed is not None:
+        return command_of(name) if name == typed else _not_read
+    try:
+        return command_of(name)
+    except ConfigurationError as missing:
+
+        def unusable() -> None:
+            """Return nothing: its text is for the help alone."""
+
+        unusable.__doc__ = str(missing)
+        return unusable
+
+
+def _not_read() -> None:
+    """Stand for a command, so that a misspelt one is answered with its name."""

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, g
 
 import typer
 
-from game_operator.cli.output import answering
-from game_operator.cli.render import when
+from game_operator.cli.output import answering, when
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
+
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 

@@ -1,11 +1,12 @@
 """
-How ``serve`` runs uvicorn: its connections, and its processes with their signals.
+How ``serve`` runs uvicorn: its connections, its processes with their signals, and the probes of its health.
 
 uvicorn opens connections until the process has no files left; its own limit answers 503 to everyone. When it stops it
 closes connections on which a request is arriving. Its supervisor waits without an end; the waits here have one.
 """
 
 import asyncio
+import json
 import logging
 import multiprocessing
 import os
@@ -15,22 +16,34 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from types import FrameType
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, error_text
-from game_operator.errors import ConfigurationError, GameOperatorError, shown
+from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, shown
 from game_operator.serve import SafeProtocol
 
+if TYPE_CHECKING:
+    from game_operator.ledger import PingReport
+    from game_operator.webhooks.adapters import AsgiApp, Receive, Scope, Send
+
+    Ping: TypeAlias = Callable[[], Awaitable[PingReport]]
+
+
 _LOG = logging.getLogger("game_operator.serve")
+#: For load balancers, supervisors and people, beside the webhooks.
+PROBES: Final = frozenset({"/healthz", "/readyz"})
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
+#: Times in replies are the database's. Clocks that follow NTP differ by milliseconds.
+_MOST_CLOCK_MILLIS: Final = 1_000
 #: Open files that are left to the database, to logs and to the listener.
 _RESERVED_FILES: Final = 64
 #: Where the system has no such limit.
@@ -344,3 +357,70 @@ class Supervisor(Multiprocess):
         """Let the port be free as soon as no worker listens."""
         self.sockets[0].close()
         super().terminate_all()
+
+
+class Health:
+    """
+    Whether this process lives, whether it should get calls, and how its database and clock are.
+
+    Trouble of the database or the clock is reported, and the process stays ready: all machines have that trouble, and
+    without one of them the service would get no answer at all.
+
+    Args:
+        ping: Looks at the database, in less than a second.
+        now: A clock in seconds; else ``time.monotonic``.
+
+    Attributes:
+        draining: Whether the process is about to stop.
+    """
+
+    def __init__(self, ping: "Ping", now: Callable[[], float] | None = None) -> None:
+        self._ping, self._now = ping, now or (lambda: time.monotonic())
+        self.draining: bool = False
+        self._look: asyncio.Task[dict[str, object]] | None = None
+        self._look_again_at = 0.0
+
+    def drain(self) -> bool:
+        """Let ``/readyz`` report from now on that the process is about to stop; return whether it did not before."""
+        is_first, self.draining = not self.draining, True
+        return is_first
+
+    def beside(self, application: "AsgiApp") -> "AsgiApp":
+        """Return an ASGI application that answers GET and HEAD of the two paths, and has *application* for the rest."""
+
+        def either(scope: "Scope", receive: "Receive", send: "Send") -> Awaitable[None]:
+            if scope["type"] == "http" and scope["path"] in PROBES and scope["method"] in ("GET", "HEAD"):
+                return self._respond(scope["path"], send)
+            return application(scope, receive, send)
+
+        return either
+
+    async def _respond(self, path: str, send: "Send") -> None:
+        status, document = (200, {"status": "alive"}) if path == "/healthz" else await self._readiness()
+        body = json.dumps(document).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        headers.append((b"cache-control", b"no-store"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _readiness(self) -> tuple[int, dict[str, object]]:
+        if self._look is None or self._now() >= self._look_again_at:
+            self._look_again_at = self._now() + _SECONDS_BETWEEN_LOOKS
+            self._look = asyncio.create_task(self._looked())
+        found = await asyncio.shield(self._look)  # Others wait for the same look.
+        return (503, {"status": "draining", **found}) if self.draining else (200, {"status": "ready", **found})
+
+    async def _looked(self) -> dict[str, object]:
+        try:
+            report = await self._ping()
+        except LedgerError:  # Its reason may hold the address. Whatever it is, all machines have it.
+            away = {"database": "unavailable", "database_latency_millis": None}
+            return {**away, "clock": "unknown", "clock_difference_millis": None}
+        found: dict[str, object] = {
+            "database": "ok" if report.writable else "read-only",
+            "database_latency_millis": report.latency_millis,
+            "clock": "ok" if abs(report.clock_difference_millis) <= _MOST_CLOCK_MILLIS else "off",
+            "clock_difference_millis": report.clock_difference_millis,
+        }
+        # Wins and refunds are still paid here, so the process stays ready.
+        return {**found, "bets": "stopped"} if report.bets_stopped else found

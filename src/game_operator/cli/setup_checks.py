@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.client.proxies import proxy_of_environment
-from game_operator.client.settings import base_url_of
+from game_operator.client.settings import base_url_of, proxy_of_environment
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
 from game_operator.protocol.exchange import Send, TransportFailed

@@ -14,8 +14,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
-from game_operator.client.proxies import proxy_at, proxy_of_environment
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, proxy_at, proxy_of_environment
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -162,7 +161,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         self._on_exchange, self._telemetry = on_exchange, telemetry
         self._owns_wire = True
         # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
-        import game_operator.models.answers  # noqa: F401 - for its effect
+        import game_operator.models.operator_api  # noqa: F401 - for its effect
 
     @property
     def base_url(self) -> str:

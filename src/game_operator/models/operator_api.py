@@ -1,14 +1,26 @@
-"""What the Operator API answers (spec §2): the catalogue, bets and rounds tagged by ``status``, and free-bet grants."""
+"""What the Operator API answers (spec §2), and what reads it: the catalogue, bets and rounds, and free-bet grants."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, ClassVar, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, FailFast, Field
+from pydantic import BeforeValidator, FailFast, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
-from game_operator.models.wire import KNOWN_TEXT, Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
+from game_operator.models.wire import (
+    KNOWN_TEXT,
+    Amount,
+    CentsField,
+    Flag,
+    MillisField,
+    Text,
+    WireModel,
+    decode,
+    whole_number,
+)
 from game_operator.models.wire_format import MAX_WHOLE
 from game_operator.money import amount_from_cents
 
@@ -288,3 +300,36 @@ def refusal_of(grant: GrantRequest) -> GrantErrorCode | None:
         (len(grant.reference_id) > MAX_ID_CHARACTERS, GrantErrorCode.REFERENCE_ID_TOO_LONG),
     )
     return next((code for is_broken, code in broken if is_broken), None)
+
+
+# Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
+class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
+    nested: ClassVar[str] = "games"
+
+    # Without FailFast, pydantic would describe every fault of a body that is wrong a million times.
+    games: Annotated[list[GameInfo], FailFast()]
+
+
+def _games_reader() -> Callable[[bytes], list[GameInfo]]:
+    _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
+    adapter = TypeAdapter(_Catalogue)
+    return lambda body: decode(adapter, body).games
+
+
+#: What each endpoint answers with HTTP 200.
+_ANSWERS: Final[dict[str, Any]] = {
+    "fetch-bet": BetLookup,
+    "fetch-round-bets": RoundLookup,
+    "free-bet/grant": GrantAccepted,
+}
+
+
+def reader_of(endpoint: str) -> Callable[[bytes], Any]:
+    """
+    Return what reads the body of a 200 of *endpoint*, built anew: 3 ms, and 20 for the first.
+
+    It raises a ``WireFormatError`` for a body that does not fit.
+    """
+    if endpoint == "fetch-games":
+        return _games_reader()
+    return partial(decode, TypeAdapter(_ANSWERS[endpoint]))

@@ -210,7 +210,7 @@ def _check_whole(**arguments: object) -> None:
 @cache
 def _reader(endpoint: str) -> Callable[[bytes], Any]:  # What it returns depends on the endpoint.
     # Here, because pydantic and its models take as long as the rest of the client, and an import may never need them.
-    from game_operator.models.answers import reader_of
+    from game_operator.models.operator_api import reader_of
 
     return reader_of(endpoint)
 

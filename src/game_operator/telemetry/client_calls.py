@@ -12,10 +12,7 @@ from opentelemetry import trace
 from game_operator.protocol.exchange import Answer, Reply, Send, Step
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import Operation
-from game_operator.telemetry.recorder import Recorder
-from game_operator.telemetry.sdk import begin, end, fail
-
-__all__ = ["observed_call"]
+from game_operator.telemetry.instruments import Recorder, begin, end, fail
 
 T = TypeVar("T")
 

@@ -1,5 +1,10 @@
-"""What is measured: instruments of OpenTelemetry, shared by all that measure for one meter provider."""
+"""
+What makes spans and measures: the instruments of OpenTelemetry are shared by all that measure for one meter provider.
 
+What a sampler, a processor or an exporter of the OpenTelemetry SDK raises changes no call.
+"""
+
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -9,12 +14,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
 from opentelemetry import context as contexts
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
 
 from game_operator._version import __version__
-from game_operator.telemetry.sdk import log_failure
-
-__all__ = ["MOST_SERIES", "SCHEMA", "SCOPE", "Attributes", "Instruments", "Sum", "instruments_of"]
 
 T = TypeVar("T")
 
@@ -33,6 +35,47 @@ MOST_SERIES: Final = 2_000
 #: How much waits at most to be counted. So much takes about a millisecond.
 _MOST_WAITING: Final = 64
 _NOWHERE: Final = contexts.Context()
+
+_LOG = logging.getLogger("game_operator.telemetry")
+_is_logged: Final = [False]
+
+
+def _log_failure() -> None:
+    """Log what was raised just now, if it is the first time in this process."""
+    if not _is_logged[0]:
+        _is_logged[0] = True
+        extra = {"event": "telemetry.failed"}
+        _LOG.exception("The OpenTelemetry SDK raised; calls go on. This is logged once.", extra=extra)
+
+
+def begin(
+    tracer: "trace.Tracer",
+    name: str,
+    context: "contexts.Context | None" = None,
+    kind: "trace.SpanKind" = trace.SpanKind.INTERNAL,
+    attributes: Mapping[str, str | int] | None = None,
+) -> "trace.Span":
+    """Return a span of *tracer*, or one that records nothing."""
+    try:
+        return tracer.start_span(name, context, kind, attributes)
+    except Exception:  # A sampler or a processor.
+        _log_failure()
+        return trace.INVALID_SPAN
+
+
+def end(span: "trace.Span") -> None:
+    """End *span*."""
+    try:
+        span.end()
+    except Exception:  # A processor or an exporter.
+        _log_failure()
+
+
+def fail(span: "trace.Span", failed: BaseException) -> None:
+    """Let *span* say that *failed* ended it."""
+    # The type alone: a message may quote what nobody should read in a trace.
+    span.set_attribute("error.type", type(failed).__qualname__)
+    span.set_status(trace.StatusCode.ERROR)
 
 
 class Sum:
@@ -161,7 +204,7 @@ class Instruments:
         try:
             count(*arguments)
         except Exception:  # A view, a filter or a reservoir of the SDK.
-            log_failure()
+            _log_failure()
 
     def watch_oldest_open(self, ledger: T, seconds_of: Callable[[T], float | None]) -> None:
         """Ask *ledger* for the age of its oldest open bet whenever metrics are collected, as long as it lives."""
@@ -223,3 +266,17 @@ def _start_anew_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork.
     os.register_at_fork(after_in_child=_start_anew_in_child)
+
+
+class Recorder:
+    """What makes spans, and the instruments; the parts of a ``Telemetry`` share it."""
+
+    def __init__(
+        self,
+        tracer_provider: "trace.TracerProvider | None" = None,
+        meter_provider: "metrics.MeterProvider | None" = None,
+        record_ids: bool = False,
+    ) -> None:
+        self.record_ids: Final = record_ids
+        self.tracer: Final = trace.get_tracer(SCOPE, __version__, tracer_provider, schema_url=SCHEMA)
+        self.instruments: Final = instruments_of(meter_provider)

@@ -11,9 +11,8 @@ from anyio.lowlevel import current_token
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.attempt import Progress, failure, gather, reason_of
 from game_operator.transport.own_connections import AsyncOwnClient, Connections
-from game_operator.transport.wire import ALL_IN_USE, BaseWire
+from game_operator.transport.wire import ALL_IN_USE, BaseWire, Progress, failure, gather, reason_of
 
 
 class AsyncHttpClient(Protocol):

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.attempt import Progress, failure, gather, reason_of
 from game_operator.transport.own_connections import Connections, OwnClient
-from game_operator.transport.wire import ALL_IN_USE, BaseWire
+from game_operator.transport.wire import ALL_IN_USE, BaseWire, Progress, failure, gather, reason_of
 
 
 class SyncHttpClient(Protocol):

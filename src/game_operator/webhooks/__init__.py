@@ -17,7 +17,8 @@ from game_operator.models.webhooks import WithdrawCall as WithdrawCall
 from game_operator.models.webhooks import error as error
 from game_operator.models.webhooks import success as success
 from game_operator.protocol.http import HttpReply as HttpReply
-from game_operator.webhooks.asgi import asgi_app as asgi_app
+from game_operator.webhooks.adapters import asgi_app as asgi_app
+from game_operator.webhooks.adapters import wsgi_app as wsgi_app
 from game_operator.webhooks.authenticators import AcceptUnsigned as AcceptUnsigned
 from game_operator.webhooks.authenticators import AllOf as AllOf
 from game_operator.webhooks.authenticators import Authenticator as Authenticator
@@ -32,4 +33,3 @@ from game_operator.webhooks.handlers import KeepsAnomalies as KeepsAnomalies
 from game_operator.webhooks.handlers import WebhookHandler as WebhookHandler
 from game_operator.webhooks.receiver import HandledCall as HandledCall
 from game_operator.webhooks.receiver import WebhookReceiver as WebhookReceiver
-from game_operator.webhooks.wsgi import wsgi_app as wsgi_app

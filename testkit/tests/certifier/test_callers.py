@@ -13,7 +13,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
-from game_operator.webhooks.asgi import AsgiApp
+from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify
 from testkit.tests.certifier.findings import found, ids_of, only, skipped
 from testkit.tests.certifier.harness import (

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from game_operator import __version__
-from game_operator.cli.app import whole
-from game_operator.cli.testkit import NAMES
+from game_operator.cli.app import TESTKIT_NAMES, whole
 from game_operator_testkit.cli import demo, storm
 from tests.support.command_line import Run, clean_environment
 
@@ -33,7 +32,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TESTKIT_NAMES)
 def test_each_is_a_command_with_its_help(run: Run, name: str) -> None:
     """As if it were built in."""
     told = run(name, "--help")
@@ -50,7 +49,7 @@ def test_the_help_of_the_sandbox_names_the_key_for_the_wallet(run: Run) -> None:
 def test_the_help_of_all_lists_them(run: Run) -> None:
     """Beside the commands of the SDK."""
     listed = whole().commands
-    assert {*NAMES, "keygen", "ledger"} <= set(listed)
+    assert {*TESTKIT_NAMES, "keygen", "ledger"} <= set(listed)
     assert listed["demo"].help.startswith(str(demo.demo.__doc__).split(maxsplit=1)[0])
     assert "comes with" not in run("--help").out
 
@@ -62,7 +61,7 @@ def test_a_misspelt_one_is_answered_with_its_name(run: Run) -> None:
     assert "Did you mean 'certify'?" in told.err
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TESTKIT_NAMES)
 def test_another_version_is_one_line_with_the_remedy(run: Run, install: Install, name: str) -> None:
     """Nothing of it is imported."""
     install("game-operator-testkit", "0.0.9", {name: "no_such_module:command"})
@@ -88,7 +87,7 @@ def test_one_that_cannot_be_imported(run: Run, install: Install, tmp_path: Path,
     """One line with the remedy; every other command works, and the help lists it with the reason."""
     (tmp_path / "broken_command.py").write_text("raise RuntimeError('planted')\n")
     (tmp_path / "spelt_wrong.py").write_text("def command(:\n")
-    install("game-operator-testkit", __version__, dict.fromkeys(NAMES, place))
+    install("game-operator-testkit", __version__, dict.fromkeys(TESTKIT_NAMES, place))
     told = run("storm", "--url", "http://127.0.0.1:1")
     assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
     assert f"cannot be imported for the command storm ({problem}" in told.err

@@ -30,7 +30,7 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.telemetry import Telemetry
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
-from game_operator.webhooks.asgi import AsgiApp
+from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit import InProcessSandbox
 from tests.support.webhooks import signed
 

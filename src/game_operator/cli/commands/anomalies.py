@@ -21,12 +21,12 @@ from game_operator.cli.options import (
     moment_in,
     read_profile,
 )
-from game_operator.cli.output import wants_json
-from game_operator.cli.render import answer, answer_list
+from game_operator.cli.output import answer, answer_list, wants_json
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 
 if TYPE_CHECKING:
     from game_operator.ledger import AnomalyRecord, Outcome, SqlLedger
+
 
 #: The fields that people see.
 COLUMNS = "id kind code operation tx_id bet_id player_id seen last_at_millis source resolved_at_millis"

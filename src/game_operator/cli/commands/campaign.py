@@ -15,12 +15,12 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.options import Commands, ServiceOptions, Source
-from game_operator.cli.output import progress, remark, waiting
-from game_operator.cli.render import answer, show_kinds
+from game_operator.cli.output import answer, progress, remark, show_kinds, waiting
 from game_operator.errors import CampaignRefusedError
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Campaign, CampaignReport, CampaignStatus
+
 
 campaigns: Commands = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
 

@@ -11,8 +11,7 @@ from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import ServiceOptions, Source, checked_values
-from game_operator.cli.output import say, waiting
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, say, waiting
 
 #: The parts that people see; programs and pages have all of it.
 _VIEW: Final = {

@@ -11,8 +11,7 @@ import typer
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ServiceOptions, checked_values
-from game_operator.cli.output import counted, say, waiting
-from game_operator.cli.render import answer, show_check
+from game_operator.cli.output import answer, counted, say, show_check, waiting
 
 if TYPE_CHECKING:
     from game_operator.cli.setup_checks import Check

@@ -13,8 +13,7 @@ import typer
 
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import Commands, ProfileFile, read_file, read_profile
-from game_operator.cli.output import say
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, say
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import DEFAULT_FIELDS, Profile

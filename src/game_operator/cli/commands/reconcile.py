@@ -16,9 +16,8 @@ from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, checked_values, span_in
-from game_operator.cli.output import remark, say, waiting
+from game_operator.cli.output import answer, answer_list, remark, say, show_kinds, waiting
 from game_operator.cli.own_wallet import SettlingOptions, check_source
-from game_operator.cli.render import answer, answer_list, show_kinds
 from game_operator.errors import RunError
 from game_operator.money import amount_from_cents
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
     from game_operator.backoffice.journal.records import Run
     from game_operator.ledger import SqlLedger
+
 
 reconciliations: Commands = Commands(
     name="reconcile",

@@ -21,8 +21,7 @@ import typer
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, comma_separated, read_profile
-from game_operator.cli.output import remark, say
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, remark, say
 from game_operator.errors import (
     AccountNotFoundError,
     ConfigurationError,
@@ -38,10 +37,11 @@ if TYPE_CHECKING:
     from game_operator.models.webhooks import MovingCall
     from game_operator.telemetry import Telemetry
     from game_operator.webhooks import Authenticator
-    from game_operator.webhooks.asgi import AsgiApp, Receive, Scope, Send
+    from game_operator.webhooks.adapters import AsgiApp, Receive, Scope, Send
     from game_operator.webhooks.gate import Instances
 
     CurrencyOf: TypeAlias = Callable[[MovingCall], str | None]
+
 
 #: So that /readyz answers within a second, whatever the network does.
 _LOOK_SECONDS: Final = 0.8
@@ -129,12 +129,12 @@ class ListeningOptions:
     @property
     def routes(self) -> list[str]:
         """The paths that are answered."""
-        from game_operator.cli.health import PATHS
+        from game_operator.cli.serving import PROBES
         from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS
         from game_operator.webhooks.gate import normal_prefix
 
         prefix = normal_prefix(self.prefix)
-        return [*PATHS, *(prefix + path for path in (*OPERATIONS, *BATCH_PATHS))]
+        return [*PROBES, *(prefix + path for path in (*OPERATIONS, *BATCH_PATHS))]
 
     def url(self, listener: socket.socket) -> str:
         """Return where the wallet answers."""
@@ -280,9 +280,9 @@ class _Service:
     @asynccontextmanager
     async def _opened(self) -> "AsyncIterator[AsgiApp]":
         """Yield what answers; if the database is missing, and nothing else, it answers SYSTEM_ERROR for now."""
-        from game_operator.cli.health import Health
         from game_operator.cli.serving import (
             Connections,
+            Health,
             ServeProtocol,
             logging_to_stderr,
             most_connections,

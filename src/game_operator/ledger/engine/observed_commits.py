@@ -12,9 +12,9 @@ from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 
 if TYPE_CHECKING:
-    from game_operator.telemetry.commits import CommitSpan
+    from game_operator.telemetry import Telemetry
     from game_operator.telemetry.instruments import Instruments
-    from game_operator.telemetry.telemetry import Telemetry
+    from game_operator.telemetry.webhooks import CommitSpan
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 
 if TYPE_CHECKING:
-    from game_operator.telemetry.commits import WaitingCall
+    from game_operator.telemetry.webhooks import WaitingCall
 
 _LOG = logging.getLogger("game_operator.ledger")
 

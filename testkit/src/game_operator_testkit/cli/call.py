@@ -8,8 +8,7 @@ import typer
 
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, read_profile
-from game_operator.cli.output import remark, say
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, remark, say
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import RouteOptions, key_in
 

@@ -11,8 +11,7 @@ from rich.console import Console
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import read_profile
-from game_operator.cli.output import progress, say
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, progress, say
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import (
     ReportOptions,

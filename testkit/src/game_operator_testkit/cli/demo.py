@@ -12,8 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.output import remark, say, show_details
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, remark, say, show_details
 from game_operator_testkit.cli import command
 
 _WEB_PLAYERS: Final = ("ann", "bob", "cleo")

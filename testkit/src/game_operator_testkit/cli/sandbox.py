@@ -11,8 +11,7 @@ import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.options import ProfileFile, read_profile
-from game_operator.cli.output import remark, say, show_details
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, remark, say, show_details
 from game_operator_testkit.cli import command
 
 if TYPE_CHECKING:

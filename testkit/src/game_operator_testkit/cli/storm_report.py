@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
-from game_operator.cli.output import say, show_details
-from game_operator.cli.render import answer
+from game_operator.cli.output import answer, say, show_details
 from game_operator.errors import GameOperatorError, one_line
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from game_operator._version import __version__
-from game_operator.client.proxies import proxy_of_environment
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, split_address
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, proxy_of_environment, split_address
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown, without_frames
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile

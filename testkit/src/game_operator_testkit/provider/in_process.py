@@ -28,7 +28,7 @@ from game_operator_testkit.provider.requests import Manner, Request
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-    from game_operator.webhooks.asgi import AsgiApp
+    from game_operator.webhooks.adapters import AsgiApp
 
 #: Takes path, headers and body, and returns the reply.
 ReplyingWallet: TypeAlias = Callable[[str, Mapping[str, str], bytes], HttpReply | Awaitable[HttpReply]]

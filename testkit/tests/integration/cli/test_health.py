@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import BalanceCall
-from game_operator.cli.health import Health
+from game_operator.cli.serving import Health
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import PingReport
 from game_operator_testkit.provider.caller import WebhookCaller

@@ -6,15 +6,16 @@ from decimal import Decimal
 import pytest
 
 from game_operator.cli.output import (
+    answer,
     answering,
     remark,
     say,
     show_details,
     show_rows,
     visible,
+    when,
     write_document,
 )
-from game_operator.cli.render import answer, when
 from tests.support.command_line import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 

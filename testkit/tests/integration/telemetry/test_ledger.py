@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from game_operator.errors import ApiError, LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.models.webhooks import WebhookCall
-from game_operator.telemetry import commits
+from game_operator.telemetry import webhooks
 from game_operator.wallet import JoinedWallet
 from testkit.tests.support.reconciling import REPAIR, WALLETS, desk_of, verdicts
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -82,7 +82,7 @@ def test_calls_of_threads_that_share_a_commit_keep_their_traces(url: str) -> Non
 
 def test_calls_of_tasks_that_share_a_commit_keep_their_traces(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same under asyncio."""
-    monkeypatch.setattr(commits, "_LEAST_WAIT_SECONDS", 0.0001)  # A commit in memory takes about a millisecond.
+    monkeypatch.setattr(webhooks, "_LEAST_WAIT_SECONDS", 0.0001)  # A commit in memory takes about a millisecond.
     observed = Observed()
     tracer = observed.tracers.get_tracer("shop")
 

@@ -1,10 +1,11 @@
-"""The receiver as an ASGI application, without any dependency."""
+"""The receiver as an ASGI or a WSGI application (PEP 3333), without any dependency."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import LOST, WebhookRequest
@@ -13,12 +14,18 @@ from game_operator.webhooks.gate import READ_AWAY, UnreadBodyError, headers_of, 
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
+if TYPE_CHECKING:
+    from wsgiref.types import InputStream, StartResponse, WSGIApplication, WSGIEnvironment
+
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 #: An ASGI 3 application.
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+#: How much of a body WSGI reads at once.
+_PIECE: Final = 65_536
 
 
 class _HungUpError(Exception):
@@ -56,7 +63,7 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
             path = path_below(path, normal_prefix(mounted_at or ""), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
-            body = await _body(receive, receiver, path)
+            body = await _asgi_body(receive, receiver, path)
         except _HungUpError:
             return
         except UnreadBodyError as unread:
@@ -72,7 +79,7 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
     return application
 
 
-async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> bytes:
+async def _asgi_body(receive: Receive, receiver: WebhookReceiver, path: str) -> bytes:
     """Return the body; of one that is too long the adapter keeps no more than the limit."""
     message: Message | None = None
     steps = receive().__await__()
@@ -132,3 +139,84 @@ async def _not_http(kind: str, receive: Receive, send: Send) -> None:
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await send({"type": "lifespan.shutdown.complete"})
+
+
+def wsgi_app(
+    receiver: WebhookReceiver, handler: WebhookHandler, *, prefix: str = "", threads: bool = True
+) -> "WSGIApplication":
+    """
+    Return a WSGI application that answers the webhooks below *prefix* with *handler*.
+
+    It runs under gunicorn, waitress, uWSGI or mod_wsgi, alone or mounted beside Flask or Django. It keeps no more of a
+    body than the profile allows. How long a body may take is the server's: WSGI cannot give up on a read.
+
+    Args:
+        receiver: The receiver.
+        handler: A WebhookHandler.
+        prefix: Where the four paths stand, such as ``/wallet``.
+        threads: Whether *handler* runs in one of the receiver's threads, so that the reply leaves at the time budget.
+            With False it runs in the server's own thread, which nothing can interrupt: for a handler whose connection
+            belongs to the thread that the server opened it in, as that of Django's ORM does. (In a thread of ours the
+            ORM would open a second connection, outside the request's transaction, which nobody closes.)
+
+    Raises:
+        TypeError: The handler is async, or lacks a method.
+    """
+    if is_async(handler):
+        raise TypeError(f"the handler {type(handler).__name__} is async, and WSGI cannot await it: use asgi_app")
+    prefix = normal_prefix(prefix)
+
+    def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        mounted_at = environ.get("SCRIPT_NAME", "").rstrip("/")
+        path = path_below(mounted_at + environ.get("PATH_INFO", ""), mounted_at, prefix)
+        method, peer = environ["REQUEST_METHOD"], environ.get("REMOTE_ADDR")
+        try:
+            body = _wsgi_body(environ, receiver, path)
+        except UnreadBodyError as unread:
+            reply = receiver.refuse(path, str(unread), method=method, peer=peer)
+        else:
+            # A header that is there twice comes as one, joined by a comma, which no signature has.
+            headers = [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
+            if length := environ.get("CONTENT_LENGTH"):
+                headers.append(("Content-Length", length))
+            reply = receiver.handle(path, headers, body, handler, method=method, peer=peer, in_thread=threads)
+        start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
+        return [] if method == "HEAD" else [reply.body]
+
+    return application
+
+
+def _wsgi_body(environ: "WSGIEnvironment", receiver: WebhookReceiver, path: str) -> bytes:
+    """Return the body; of one that is too long the adapter keeps no more than the limit."""
+    limit = receiver.max_bytes_at(path)
+    stream: InputStream = environ["wsgi.input"]
+    length = None if environ.get("wsgi.input_terminated") else _length_of(environ)
+    kept, seen = bytearray(), 0
+    while length is None or seen < length:
+        try:
+            piece = stream.read(_PIECE if length is None else min(_PIECE, length - seen))
+        except Exception as broken:  # Every server has its own errors for a client that is gone or sends nonsense.
+            raise UnreadBodyError(f"its body cannot be read: {type(broken).__name__}. {LOST}") from None
+        if not piece:
+            break
+        seen += len(piece)
+        if seen <= limit:
+            kept += piece
+        elif seen > limit + READ_AWAY:
+            raise UnreadBodyError(receiver.too_long_at(path, f"more than {seen}"))
+    if length is not None and seen < length:
+        raise UnreadBodyError(f"its body ended after {seen} of {length} bytes. {LOST}")
+    if seen > limit:
+        raise UnreadBodyError(receiver.too_long_at(path, seen))
+    return bytes(kept)
+
+
+def _length_of(environ: "WSGIEnvironment") -> int:
+    text = environ.get("CONTENT_LENGTH") or ""
+    # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise UnreadBodyError("its Content-Length is not a number")
+    if not text and environ.get("HTTP_TRANSFER_ENCODING"):
+        # Where the body ends is unknown, and a read too many would wait for ever.
+        raise UnreadBodyError("it came in chunks, which this server does not hand on; let the proxy give it a length")
+    return int(text or 0)
