@@ -207,11 +207,13 @@ class SqliteStore(Forkable):
         """
         with self._busy:
             connection = self._mine()
-            if not (self._is_begun and connection.in_transaction):
-                self._tried(partial(self._begin, connection, elsewhere is None))
-            self._is_begun = False
             began, before = time.monotonic(), connection.total_changes
             try:
+                if not (self._is_begun and connection.in_transaction):
+                    self._roll_back(connection)  # What was interrupted before it could.
+                    self._tried(partial(self._begin, connection, elsewhere is None))
+                    began = time.monotonic()
+                self._is_begun = False
                 perform = partial(self._perform, connection, awaits=elsewhere is not None)
                 result: T = yield partial(run if elsewhere is None else run_async, script(), perform)
                 if elsewhere is None or connection.total_changes - before < _MANY_ROWS:
@@ -266,8 +268,9 @@ class SqliteStore(Forkable):
         def read_once() -> T:
             with self._busy:
                 connection = self._mine()
-                connection.execute("BEGIN")
+                self._roll_back(connection)  # What was interrupted before it could.
                 try:
+                    connection.execute("BEGIN")
                     return run(script(), partial(self._perform, connection))
                 finally:
                     self._roll_back(connection)

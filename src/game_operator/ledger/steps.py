@@ -17,6 +17,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
@@ -124,35 +125,51 @@ def _never(step: Step) -> Answer:
 
 def run(steps: Steps[T], perform: Callable[[Step], Answer] = _never) -> T:
     """Perform *steps* to their end and return the result; *perform* executes statements and asks the operator."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                answer = step() if callable(step) else perform(step)
-            except BaseException as raised:  # They know whether one item fails, or all; Ctrl-C undoes a transaction.
-                step = steps.throw(raised)
-            else:
-                step = steps.send(answer)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]  # It is what the steps return.
+    answer: Answer = None
+    failed: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(answer) if failed is None else steps.throw(failed)
+            failed = None
+            answer = step() if callable(step) else perform(step)
+        except BaseException as raised:  # They know whether one item fails, or all; Ctrl-C undoes a transaction.
+            if getgeneratorstate(steps) == GEN_CLOSED:
+                return _result(raised)  # type: ignore[no-any-return]  # It is what the steps return.
+            failed = _throwable(raised)
 
 
 async def run_async(steps: Steps[T], perform: Callable[[Step], Answer] = _never) -> T:
     """Do the same under asyncio: what a step returns is awaited if it is to be, and steps see what cancels them."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                answer = step() if callable(step) else perform(step)
-                # Asked so because inspect.isawaitable costs a call for each step of each ledger call.
-                if hasattr(answer, "__await__"):
-                    answer = await answer
-            except BaseException as raised:  # CancelledError, too, is for them to handle.
-                step = steps.throw(raised)
-            else:
-                step = steps.send(answer)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]  # It is what the steps return.
+    answer: Answer = None
+    failed: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(answer) if failed is None else steps.throw(failed)
+            failed = None
+            answer = step() if callable(step) else perform(step)
+            # Asked so because inspect.isawaitable costs a call for each step of each ledger call.
+            if hasattr(answer, "__await__"):
+                answer = await answer
+        except BaseException as raised:  # CancelledError, too, is for them to handle.
+            if getgeneratorstate(steps) == GEN_CLOSED:
+                return _result(raised)  # type: ignore[no-any-return]  # As above.
+            failed = _throwable(raised)
+
+
+def _result(raised: BaseException) -> Answer:
+    """Return what steps that have ended returned; raise what they raised."""
+    if isinstance(raised, StopIteration):
+        return raised.value
+    raise raised
+
+
+def _throwable(raised: BaseException) -> BaseException:
+    """Return *raised*, or in place of GeneratorExit an error: steps that are thrown that could do nothing any more."""
+    if not isinstance(raised, GeneratorExit):
+        return raised
+    failed = RuntimeError("GeneratorExit was raised by what a step called")
+    failed.__cause__ = raised
+    return failed
 
 
 def driver(*, awaits: bool) -> Callable[..., Answer]:

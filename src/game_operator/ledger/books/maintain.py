@@ -341,12 +341,13 @@ class Maintenance:
             if is_partition:
                 folded = yield from self._changed(partial(self._partition_folded, day, slices))
                 return "busy" if folded is None else str(folded.reason)
+            is_dropped = False
             for each, _ in slices:
-                yield self._write(partial(retention.fold_slice, self._dialect, each))
+                is_dropped |= yield self._write(partial(retention.fold_slice, self._dialect, each))
                 yield self._aside.sleep(retention.PAUSE_SECONDS)
         except ChangedError:
             return "damaged"
-        return ""
+        return "" if is_dropped else "missing"
 
     def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[days.Folded]:
         folded = yield from days.fold_day(self._prefix, day)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from errno import EIO
+from errno import EEXIST, EIO
 from hashlib import file_digest, sha256
 from pathlib import Path
 from tempfile import mkstemp
@@ -196,12 +196,13 @@ class DayFile:
         Give the file its name and return its SHA-256.
 
         Raises:
-            OSError: It cannot be written, or another content is read back.
+            OSError: It cannot be written, another file has its name, or another content is read back.
         """
         with self._named():
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+            self._check_not_another()
             self._part.replace(self.path)
             if sys.platform != "win32":  # It opens no folders.
                 folder = os.open(self.path.parent, os.O_RDONLY)
@@ -213,6 +214,13 @@ class DayFile:
                 if file_digest(file, "sha256").digest() != self._digest.digest():
                     raise OSError(EIO, "what is read back is not what was written")
         return self._digest.hexdigest()
+
+    def _check_not_another(self) -> None:
+        """Raise OSError if the file is there with another content: another ledger's, which would be lost."""
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                if file_digest(file, "sha256").digest() != self._digest.digest():
+                    raise OSError(EEXIST, "another file has that name. Give each ledger a folder of its own")
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -32,7 +32,7 @@ from game_operator.ledger.steps import (
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import TransactionStatus
+    from psycopg.pq import PipelineStatus, TransactionStatus
     from psycopg.rows import tuple_row
 
     from game_operator.ledger.postgres.sessions import (
@@ -240,7 +240,16 @@ class _Store:
 
     def _live(self) -> Any:
         """Return the connection, or None where it has to be opened first."""
-        return None if self._connection is None or self._connection.closed else self._connection
+        if self._connection is None or self._connection.closed:
+            return None
+        if _status(self._connection) != TransactionStatus.IDLE or _is_in_pipeline(self._connection):
+            # Of a call that was interrupted before it could roll back: the next one would commit it.
+            self._connection.pgconn.finish()
+            if self._reader is not None:
+                self._reader.close()
+            self._connection = self._pipeline = self._reader = None
+            return None
+        return self._connection
 
     def _connected(self) -> Steps[Any]:
         """Connect, and return the connection."""
@@ -324,8 +333,11 @@ class _Store:
             self._session.warnings.check()
 
     def _roll_back(self, connection: Any) -> Steps[None]:
+        if not connection.closed and (_is_in_pipeline(connection) or _status(connection) == TransactionStatus.ACTIVE):
+            yield from self._drop()  # Interrupted in the middle of an exchange: a ROLLBACK could wait for ever.
+            return
         try:
-            if not connection.closed and connection.info.transaction_status is not TransactionStatus.IDLE:
+            if not connection.closed and _status(connection) != TransactionStatus.IDLE:
                 yield partial(connection.execute, "ROLLBACK")
             if not connection.closed and self._session is not None:  # What was seen says nothing of the next commit.
                 self._session.warnings.reason = None
@@ -379,6 +391,14 @@ class AsyncPostgresStore(_Store):
 
     _awaits = True
     _done = staticmethod(run_async)
+
+
+def _status(connection: Any) -> int:
+    return int(connection.pgconn.transaction_status)
+
+
+def _is_in_pipeline(connection: Any) -> bool:
+    return bool(connection.pgconn.pipeline_status != PipelineStatus.OFF)
 
 
 def _turned(given: Mapping[str, Any], places: int) -> dict[str, str]:
