@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from game_operator import ConfigurationError, GameInfo, LedgerError, OperatorClient
 from game_operator.backoffice import Catalogue
 from game_operator.backoffice.catalogue.state import CatalogueState, decode_state, encode_state
-from game_operator.backoffice.journal.documents import document, keep_document
+from game_operator.backoffice.journal import document, keep_document
 from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
 from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named

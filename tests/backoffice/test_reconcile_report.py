@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from game_operator.backoffice import ReconcileReport, Verdict
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
-from game_operator.backoffice.reconcile.advice import UNSEEN, advices
-from game_operator.backoffice.reconcile.report import KIND, latest_run, report_in, report_of, stop_run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.report import KIND, UNSEEN, advices, latest_run, report_in, report_of, stop_run
 from game_operator.errors import RunError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.dialects import SqlDialect

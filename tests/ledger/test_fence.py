@@ -18,9 +18,8 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.backoffice.journal.documents import keep_document
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.journal import Journal, keep_document
+from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.by_hand import resolve
 from game_operator.errors import SchemaError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms

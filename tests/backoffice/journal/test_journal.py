@@ -4,14 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from game_operator.backoffice.journal.journal import (
+from game_operator.backoffice.journal import (
     MOST_FAILURES,
     Journal,
     Paced,
     add_items_to_script,
     move_items_script,
 )
-from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
+from game_operator.backoffice.journal_records import ItemResult, NewItem, Run
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.office import Office

@@ -9,7 +9,17 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.campaigns.granting import CANARY_GRANTS, Counting, Granting, ShowCounted
+from game_operator.backoffice.campaigns.granting import (
+    BEHIND_CANARY,
+    CANARY_GRANTS,
+    PLANNED,
+    Counting,
+    Granting,
+    ShowCounted,
+    go_on,
+    set_planned,
+    stop,
+)
 from game_operator.backoffice.campaigns.grants import Grant, check_name
 from game_operator.backoffice.campaigns.plan import (
     CampaignPlan,
@@ -29,9 +39,8 @@ from game_operator.backoffice.campaigns.report import (
     status_of,
     write_results,
 )
-from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned, stop
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import NewItem, Run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import check_source_name
 from game_operator.ledger.office import Office

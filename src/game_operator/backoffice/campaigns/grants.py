@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 from urllib.parse import quote, unquote
 
-from game_operator.backoffice.journal.records import Item
+from game_operator.backoffice.journal_records import Item
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.errors import CampaignRefusedError, shown
 from game_operator.models import GrantRequest

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
+from game_operator.backoffice.campaigns.granting import PLANNED, sql_of
 from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
-from game_operator.backoffice.campaigns.run_states import PLANNED, sql_of
-from game_operator.backoffice.csv_text import csv_lines
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Item, Run
+from game_operator.backoffice.exports import csv_lines
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Item, Run
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.office import Office

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from game_operator import text as words
-from game_operator.backoffice.pages import page
+from game_operator.backoffice.exports import page
 
 _TEMPLATE: Final = Path(__file__).parent / "templates" / "case.html"
 #: Of one text; the JSON in the page has all of it.

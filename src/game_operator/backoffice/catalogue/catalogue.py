@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.backoffice.catalogue.changes import CatalogueChange, changes_between
 from game_operator.backoffice.catalogue.state import (
+    CatalogueChange,
     CatalogueState,
+    changes_between,
     check_ids,
     decode_state,
     encode_state,
@@ -286,7 +287,7 @@ class Catalogue(Forkable):
         """Read the state that is stored, which other processes may have changed."""
         if self._store is None:
             return
-        from game_operator.backoffice.journal.documents import document  # Loads what databases need.
+        from game_operator.backoffice.journal import document  # Loads what databases need.
 
         body = document(self._store, self._name)
         if body is None or body != self._body:  # Of thousands of games, reading takes a good part of a second.
@@ -295,7 +296,7 @@ class Catalogue(Forkable):
     def _kept(self, state: CatalogueState) -> bool:
         """Store *state*, and return True; return False if another process was quicker."""
         if self._store is not None:
-            from game_operator.backoffice.journal.documents import keep_document
+            from game_operator.backoffice.journal import keep_document
 
             body = encode_state(state)
             if not keep_document(self._store, self._name, body, before=self._body):

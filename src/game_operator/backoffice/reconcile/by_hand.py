@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, bet_in, look_up_bet
 from game_operator.backoffice.reconcile.judge import Limits, judge
 from game_operator.backoffice.reconcile.population import looks_of, ours_of

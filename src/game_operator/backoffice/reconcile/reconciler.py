@@ -10,8 +10,8 @@ from functools import partial
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.backoffice.journal.journal import LEASE_MILLIS, Journal
-from game_operator.backoffice.journal.records import Run
+from game_operator.backoffice.journal import LEASE_MILLIS, Journal
+from game_operator.backoffice.journal_records import Run
 from game_operator.backoffice.reconcile import by_hand
 from game_operator.backoffice.reconcile.population import first_cursor, page
 from game_operator.backoffice.reconcile.report import KIND, ReconcileReport, report_of

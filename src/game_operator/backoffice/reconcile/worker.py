@@ -14,10 +14,18 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
-from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
-from game_operator.backoffice.reconcile.batch import Batch, Judged, Looked, call_of, finding_of, result_of
-from game_operator.backoffice.reconcile.brakes import settled_before, tally_since
+from game_operator.backoffice.journal import Journal, Paced, add_items_to_script
+from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.batch import (
+    Batch,
+    Judged,
+    Looked,
+    call_of,
+    finding_of,
+    result_of,
+    settled_before,
+    tally_since,
+)
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.look_ups import LookUps, NotNowError

@@ -1,15 +1,16 @@
-"""Totals as a table: which columns there are, what stands in them, and the table as CSV and as a page."""
+"""Totals as a table for people and for accounting programs: its columns and rows, as CSV and as one page of HTML."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from game_operator.backoffice.csv_text import csv_lines
-from game_operator.backoffice.pages import page
+from game_operator.backoffice.exports import csv_lines, page
 from game_operator.ledger.books.totals import DAY_MILLIS, KINDS, TotalsReport, TotalsRow, day_text
 from game_operator.text import duration, money
 
-_TEMPLATE: Final = Path(__file__).with_name("totals.html")
+__all__ = ["totals_csv", "totals_html"]
+
+_TEMPLATE: Final = Path(__file__).parent / "templates" / "totals.html"
 _DIMENSIONS: Final = ("day", "game", "instance")
 _HEADINGS: Final = {kind: kind.replace("_", " ").replace("rain", "RAIN") for kind in KINDS}
 _REVENUE: Final = "gross_gaming_revenue_cents"

@@ -1,5 +1,5 @@
 """
-The journal: runs, chunks and items beside the ledger, in the same database.
+The journal: runs, chunks and items beside the ledger, in the same database, and documents by name.
 
 Each method is one transaction, unless its name ends in ``_script``: a script runs in a transaction with other work. Any
 number of processes on any number of machines may share a run. A chunk is taken by a lease, and each commit of it passes
@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from game_operator.backoffice.journal.records import (
+from game_operator.backoffice.journal_records import (
     Chunk,
     Item,
     ItemResult,
@@ -505,3 +505,31 @@ def _item(row: Sequence[Any]) -> Item:
     item = Item(*row)
     evidence = None if item.evidence is None else bytes(item.evidence)
     return item._replace(evidence=evidence, digest=None if item.digest is None else bytes(item.digest))
+
+
+def document(ledger: SqlLedger, name: str) -> bytes | None:
+    """Return the document called *name*, or None if there is none."""
+
+    def script(dialect: SqlDialect) -> Steps[bytes | None]:
+        rows = yield Execute(_sql(dialect)["document"], (name,))
+        return bytes(rows[0][0]) if rows else None
+
+    return Office(ledger).read(script)
+
+
+def keep_document(ledger: SqlLedger, name: str, body: bytes, *, before: bytes | None) -> bool:
+    """
+    Store *body* as the document called *name*, with the database's time.
+
+    It takes the place of *before*, or of nothing if that is None. Return False, and store nothing, if the document is
+    another one by now: read it again. So programs that share a database lose nothing of each other's, and nothing is
+    locked while one of them thinks.
+    """
+
+    def script(dialect: SqlDialect) -> Steps[bool]:
+        sql, at_millis = _sql(dialect), (yield from dialect.now_millis())
+        if before is None:
+            return bool((yield Execute(sql["insert_document"], (name, body, at_millis))))
+        return bool((yield Execute(sql["update_document"], (body, at_millis, name, before))))
+
+    return Office(ledger).write(script)
