@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,15 +55,6 @@ def _environment(folder: Path, filters: tuple[Callable[..., object], ...]) -> "E
         ) from None
 
 
-class _Line:
-    """What ``csv.writer`` writes to: it keeps the latest line."""
-
-    text = ""
-
-    def write(self, text: str) -> None:
-        self.text = text
-
-
 def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     r"""
     Yield *rows* as lines of CSV (RFC 4180), each with its line end, CR LF; only one row is in memory.
@@ -73,11 +65,10 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     a semicolon in a text, where spreadsheets of other countries begin a cell. An int and a finite Decimal stay numbers,
     negative ones too. None is an empty cell. Open a file for it with ``newline=""`` and ``encoding="utf-8"``.
     """
-    line = _Line()
-    writer = csv.writer(line, lineterminator="\r\n")
     for row in rows:
-        writer.writerow([_cell(value) for value in row])
-        yield line.text
+        line = StringIO()
+        csv.writer(line, lineterminator="\r\n").writerow([_cell(value) for value in row])
+        yield line.getvalue()
 
 
 def _cell(value: object) -> str:

@@ -99,13 +99,7 @@ def draw_up(
     instances: Mapping[str, GameInstance],
     known: KnownPlayers,
 ) -> Draft:
-    """
-    Read *players*, and check all of them.
-
-    Raises:
-        CampaignRefusedError: A row cannot be granted, or there are none; ``problems`` lists them.
-        TypeError: *players* is not a Path or an iterable.
-    """
+    """Read *players*, and check all of them; raise CampaignRefusedError with all that is wrong."""
     problems, by_instance, used = list[Problem](), Counter[str](), set[tuple[str, int]]()
     grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):

@@ -49,13 +49,7 @@ class Asked(NamedTuple):
 
 
 def rows_of(players: Players) -> Iterator[Asked | Problem]:
-    """
-    Yield the rows of *players*, each of them or what is wrong with it.
-
-    Raises:
-        TypeError: *players* is not a Path or an iterable of rows.
-        CampaignRefusedError: The file cannot be opened.
-    """
+    """Yield the rows of *players*, each of them or what is wrong with it."""
     if isinstance(players, Path):
         return _rows_of_file(players)
     if isinstance(players, str | bytes | Mapping) or not isinstance(players, Iterable):

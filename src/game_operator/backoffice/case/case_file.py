@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
+from game_operator.backoffice.case.as_html import html
 from game_operator.backoffice.case.facts import KeptAnomaly, KeptCall, KeptRows, asked, rows_of_bet
 from game_operator.backoffice.case.redaction import Bytes, Redaction
 from game_operator.codes import BetState
@@ -72,8 +73,6 @@ class CaseFile:
         Raises:
             ConfigurationError: The package jinja2 is not installed.
         """
-        from game_operator.backoffice.case.as_html import html
-
         return html(self.to_json())
 
 

@@ -128,7 +128,7 @@ def decode_state(body: bytes | None, *, service: str) -> CatalogueState:
 
 
 #: The fields whose differences have separate kinds; the others are details.
-_NO_DETAILS = frozenset({"id", "status", "rtp", "instances", "active", "bet_config"})
+_NO_DETAILS = {"id", "status", "rtp", "instances", "active", "bet_config"}
 
 
 class ChangeKind(StrEnum):
@@ -235,15 +235,12 @@ def _changes_of_instance(game_id: str, before: GameInstance, after: GameInstance
 
 def _details_of(before: WireModel, after: WireModel) -> tuple[dict[str, object], dict[str, object]]:
     """Return the details that differ on both sides, fields that the models do not know included."""
-    sides = before.model_dump(), after.model_dump()
-    names = [name for name in dict.fromkeys((*sides[1], *sides[0])) if name not in _NO_DETAILS]
-    differing = [name for name in names if _side(sides[0], name) != _side(sides[1], name)]
-    earlier, later = ({name: side[name] for name in differing if name in side} for side in sides)
-    return earlier, later
+    earlier, later = before.model_dump(exclude=_NO_DETAILS), after.model_dump(exclude=_NO_DETAILS)
+    return _differing(earlier, later), _differing(later, earlier)
 
 
-def _side(side: dict[str, object], name: str) -> tuple[object, ...]:
-    return (side[name],) if name in side else ()
+def _differing(side: dict[str, object], other: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in side.items() if name not in other or other[name] != value}
 
 
 def _plain(value: object) -> object:

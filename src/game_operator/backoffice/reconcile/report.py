@@ -148,7 +148,20 @@ class ReconcileReport:
         Raises:
             ConfigurationError: Jinja2 is not installed.
         """
-        return html(self)
+        options = self.run.options
+        return page(
+            _TEMPLATE,
+            *(at, counted, named),
+            report=self,
+            run=self.run,
+            is_repairing=bool(options.get("repair")),
+            parameters=list(_parameters(options)),
+            advices=advices(),
+            repaired=self.items(Verdict.SETTLED, Verdict.REFUNDED, most=_MOST),
+            left=self.items(Verdict.SETTLE, Verdict.REFUND, most=_MOST),
+            most=_MOST,
+            unseen=UNSEEN,
+        )
 
     def document(self) -> dict[str, Any]:
         """Return what ``to_json`` writes."""
@@ -296,28 +309,6 @@ def advices() -> Mapping[str, Advice]:
     """Return the advice for each verdict and each other kind of finding, by its name."""
     texts = tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
     return {name: Advice(**text) for name, text in texts.items()}
-
-
-def html(report: Any) -> str:  # Any: a ReconcileReport, which makes its page here.
-    """
-    Return *report* as a page, to be written in UTF-8.
-
-    Raises:
-        ConfigurationError: Jinja2 is not installed.
-    """
-    return page(
-        _TEMPLATE,
-        *(at, counted, named),
-        report=report,
-        run=report.run,
-        is_repairing=bool(report.run.options.get("repair")),
-        parameters=list(_parameters(report.run.options)),
-        advices=advices(),
-        repaired=report.items(Verdict.SETTLED, Verdict.REFUNDED, most=_MOST),
-        left=report.items(Verdict.SETTLE, Verdict.REFUND, most=_MOST),
-        most=_MOST,
-        unseen=UNSEEN,
-    )
 
 
 # Any: what a run was begun with, as JSON.
