@@ -204,11 +204,6 @@ class Reconciler:
         mine = (run for run in self._journal.runs(KIND) if (run.source, run.service) == (self._source, self._service))
         return under_way or next(mine, None)
 
-    def progress(self) -> tuple[int, int]:
-        """Return how many parts of the run under way are done, and how many there are; each has up to 25 bets."""
-        run = self._journal.under_way(KIND, self._source, self._service)
-        return (0, 0) if run is None else self._journal.progress(run.id)
-
     def report(self, run_id: int | None = None) -> ReconcileReport:
         """Return the report of the run *run_id*, by default of the latest; raise RunError if there is none."""
         if run_id is None:

@@ -6,7 +6,7 @@ It is a value, JSON, CSV, and one page of HTML that needs nothing else.
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -34,8 +34,6 @@ _TEMPLATE: Final = Path(__file__).parent / "templates" / "report.html"
 _MOST: Final = 500
 _HOUR: Final = 3_600_000
 _MOST_FINDINGS: Final = 1_000
-#: So many ids of each kind of finding are listed.
-_FIRST: Final = 5
 _COLUMNS: Final = (
     "bet_id",
     "verdict",
@@ -48,27 +46,6 @@ _COLUMNS: Final = (
     "at_millis",
     "detail",
 )
-
-
-class FindingKind(NamedTuple):
-    """The findings of one kind: how many, the money at stake, and the ids of the first of them."""
-
-    kind: str
-    findings: int
-    at_stake_cents: int
-    first_ids: tuple[int, ...]
-
-
-def by_kind(findings: Iterable[Finding]) -> list[FindingKind]:
-    """Return *findings* by their kinds, the most frequent first, with the first ids of each."""
-    kinds: dict[str, list[Finding]] = {}
-    for each in findings:
-        kinds.setdefault(each.kind, []).append(each)
-    listed = []
-    for kind, found in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
-        first_ids = tuple(each.id for each in found[:_FIRST])
-        listed.append(FindingKind(kind, len(found), sum(each.at_stake_cents for each in found), first_ids))
-    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +84,6 @@ class ReconcileReport:
     def is_fine(self) -> bool:
         """Whether nothing waits for a person: no open finding, and no bet that could be settled and was not."""
         return not (self.findings or self.other_findings or self.open.bets)
-
-    @property
-    def findings_by_kind(self) -> list["FindingKind"]:
-        """The findings of the run by their kinds."""
-        return by_kind(self.findings)
 
     @property
     def brakes_left(self) -> Tally | None:
@@ -182,7 +154,6 @@ class ReconcileReport:
             "open": self.open._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
-            "findings_by_kind": [each._asdict() for each in self.findings_by_kind],
             "findings": [finding_document(each, self.now_millis) for each in self.findings],
             "other_findings": self.other_findings,
             "unseen": UNSEEN,
