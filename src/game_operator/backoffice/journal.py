@@ -8,13 +8,14 @@ a fence, the number of the attempt: a process that was slower than its lease com
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from game_operator.backoffice.journal_records import (
     Chunk,
     Item,
     ItemResult,
     NewItem,
+    Paced,
     Run,
     RunState,
 )
@@ -40,23 +41,6 @@ _SLOWEST_MICROS: Final = 60_000_000
 _LONGEST_WAIT_MILLIS: Final = 86_400_000
 #: A call that is farther off than this was set by a wrong clock.
 _FARTHEST_MICROS: Final = 2 * 1_000 * _LONGEST_WAIT_MILLIS
-
-
-class Paced(NamedTuple):
-    """
-    How the calls of a chunk went, for the rate of the run.
-
-    Attributes:
-        answered: How many were answered.
-        failed: How many have failed since the last that was answered.
-        refused: Whether the service asked to be called less often.
-        wait_millis: For how long it asked, or 0.
-    """
-
-    answered: int = 0
-    failed: int = 0
-    refused: bool = False
-    wait_millis: int = 0
 
 
 class Journal:
@@ -397,10 +381,6 @@ class Journal:
             yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, "paused", run_id))
 
     # --- reading
-
-    def item(self, run_id: int, key: str) -> Item | None:
-        """Return an item of a run, or None."""
-        return Office(self.ledger).read(lambda dialect: self.item_script(dialect, run_id, key))
 
     def item_script(self, dialect: SqlDialect, run_id: int, key: str) -> Steps[Item | None]:
         """Return an item of a run, or None."""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.grants import Grant
-from game_operator.backoffice.journal import Paced
+from game_operator.backoffice.journal_records import Paced
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,

@@ -4,6 +4,7 @@ import inspect
 import secrets
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -159,19 +160,11 @@ class Campaign:
             instances=instances,
             known=partial(self._known_players, check_players=check_players),
         )
-        check_exposure(draft.exposure_cents, max_exposure_cents)
+        check_exposure(draft.plan.exposure_cents, max_exposure_cents)
         run, is_new = self._begun(draft)
         if run.state == "planning":
             self._fill(run, draft.grants)
-        return CampaignPlan(
-            name=self.name,
-            digest=draft.digest,
-            grants=len(draft.grants),
-            exposure_cents=draft.exposure_cents,
-            players_checked=draft.players_checked,
-            is_new=is_new,
-            remarks=draft.remarks,
-        )
+        return replace(draft.plan, is_new=is_new)
 
     def _known_players(self, player_ids: Collection[str], *, check_players: bool) -> set[str] | None:
         """Return which players are known, if that is to be checked; raise LedgerError for one of another ledger."""
@@ -293,7 +286,7 @@ class Campaign:
             except RunError:  # Another process has begun it meanwhile.
                 run = self._found()
         self._check_service(run)
-        if run.digest != draft.digest:
+        if run.digest != draft.plan.digest:
             raise RunError(
                 f"There is another plan under the name {self.name!r}, of {run.options['grants']} grants. {_UNCHANGED}"
             )
@@ -305,8 +298,8 @@ class Campaign:
         interval_micros = round(_MICROS / _DEFAULT_RATE)
         parameters = {
             "interval_micros": interval_micros,
-            "grants": len(draft.grants),
-            "exposure_cents": draft.exposure_cents,
+            "grants": draft.plan.grants,
+            "exposure_cents": draft.plan.exposure_cents,
             "currencies": draft.currencies,
         }
         return self._journal.begin(
@@ -316,7 +309,7 @@ class Campaign:
             service=self._service,
             parameters=parameters,
             interval_micros=interval_micros,
-            digest=draft.digest,
+            digest=draft.plan.digest,
             cursor=_NO_PAGE,
         )
 

@@ -63,14 +63,11 @@ class CampaignPlan:
 
 
 class Draft(NamedTuple):
-    """What was read and checked."""
+    """A plan, its grants, and the currency of each instance."""
 
+    plan: CampaignPlan
     grants: list[Grant]
-    digest: str
-    exposure_cents: dict[str, int]
     currencies: dict[str, str]
-    players_checked: bool
-    remarks: tuple[str, ...]
 
 
 def refusal(problems: list[Problem]) -> CampaignRefusedError:
@@ -123,8 +120,15 @@ def draw_up(
     exposure = Counter[str]()
     for instance_id, cents in by_instance.items():
         exposure[currencies[instance_id]] += cents
-    remarks = tuple(_remarks(used, instances))
-    return Draft(grants, _digest(grants), dict(sorted(exposure.items())), currencies, checked, remarks)
+    plan = CampaignPlan(
+        name=campaign,
+        digest=_digest(grants),
+        grants=len(grants),
+        exposure_cents=dict(sorted(exposure.items())),
+        players_checked=checked,
+        remarks=tuple(_remarks(used, instances)),
+    )
+    return Draft(plan, grants, currencies)
 
 
 def _digest(grants: Iterable[Grant]) -> str:

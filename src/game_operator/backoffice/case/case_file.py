@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
 from game_operator.backoffice.case.as_html import html
-from game_operator.backoffice.case.facts import KeptAnomaly, KeptCall, KeptRows, asked, rows_of_bet
+from game_operator.backoffice.case.facts import KeptRows, asked, rows_of_bet
 from game_operator.backoffice.case.redaction import Bytes, Redaction
 from game_operator.codes import BetState
 from game_operator.errors import GameOperatorError, shown
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import AnomalyRecord, SqlLedger
+from game_operator.ledger.api import CallRecord
 from game_operator.ledger.office import Office
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 FORMAT: Final = 1
+_POSTING: Final = ("id", "operation", "tx_id", "account", "delta_cents", "at_millis", "bet_total_cents")
 _UNKNOWN: Final = "something that this version does not know"
 _SETTLED_BY: Final = {
     None: "a call of the provider",
@@ -128,7 +131,7 @@ def case_file(
         "ledger": _of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
         "reconciliations": [_record(each) for each in rows.looks],
         "findings": [_record(each) for each in rows.findings],
-        "anomalies": [_of_anomaly(each) for each in rows.anomalies],
+        "anomalies": [_of_anomaly(*each) for each in rows.anomalies],
         "provider": provider,
         "comparison": comparison,
     }
@@ -162,13 +165,13 @@ def _balance(ledger: SqlLedger, account: str | None) -> dict[str, Any] | None:
 
 def _of_ledger(rows: KeptRows, balance: dict[str, Any] | None) -> dict[str, Any]:
     """Return what the ledger's own rows say."""
-    total, postings = 0, []
-    for each in rows.postings:
-        total += each.delta_cents
-        postings.append(each._asdict() | {"bet_total_cents": total})
+    totals = accumulate(delta_cents for *_, delta_cents, _ in rows.postings)
+    postings = [
+        dict(zip(_POSTING, (*row, total), strict=True)) for row, total in zip(rows.postings, totals, strict=True)
+    ]
     return {
         "bet": None if rows.bet is None else _record(rows.bet),
-        "calls": [_call(each, rows) for each in rows.calls],
+        "calls": [_call(call, body, rows) for call, body in rows.calls],
         "postings": postings,
         "account": balance,
         "dropped_before_millis": rows.dropped_before_millis,
@@ -187,12 +190,12 @@ def _record(row: Any) -> dict[str, Any]:  # Any: a named tuple of the ledger or 
     return fields
 
 
-def _call(kept: KeptCall, rows: KeptRows) -> dict[str, Any]:
-    call, digest = kept.call, None
+def _call(call: CallRecord, body: bytes | None, rows: KeptRows) -> dict[str, Any]:
+    digest = None
     if call.operation == "withdraw" and not call.held and rows.bet is not None and rows.bet.withdraw_digest:
         digest = rows.bet.withdraw_digest.hex()
-    body = {"sha256": digest, "kept": None if kept.body is None else Bytes(kept.body)}
-    return call._asdict() | {"is_held": call.held, "body": body}
+    kept = {"sha256": digest, "kept": None if body is None else Bytes(body)}
+    return call._asdict() | {"is_held": call.held, "body": kept}
 
 
 def _notes(rows: KeptRows) -> list[str]:
@@ -201,19 +204,19 @@ def _notes(rows: KeptRows) -> list[str]:
         notes.append(f"The bet was settled by {_SETTLED_BY.get(bet.settled_by, _UNKNOWN)}.")
     if bet is not None and bet.settled_by is not None:
         late = [("deposit", "BET"), ("rollback", bet.action)]
-        if any((each.call.operation, each.call.action) in late for each in rows.calls):
+        if any((call.operation, call.action) in late for call, _ in rows.calls):
             notes.append("The provider's own call came after the bet was settled here, and moved nothing.")
-    if any(each.call.held for each in rows.calls):
+    if any(call.held for call, _ in rows.calls):
         notes.append("A call that is held never came: a rollback keeps its identity from other bets.")
     if rows.dropped_before_millis:
         notes.append("Old postings were dropped: they are folded into one sum for each account.")
     return [*notes, _NOT_KEPT]
 
 
-def _of_anomaly(kept: KeptAnomaly) -> dict[str, Any]:
+def _of_anomaly(found: AnomalyRecord, digest: bytes) -> dict[str, Any]:
     """Return an anomaly of the bet; with ``is_unreadable`` it only seems to name it, in a body that cannot be read."""
-    body = {"sha256": kept.digest.hex(), "kept": Bytes(kept.record.body) if kept.record.body else None}
-    return kept.record._asdict() | {"body": body, "is_unreadable": kept.is_unreadable}
+    body = {"sha256": digest.hex(), "kept": Bytes(found.body) if found.body else None}
+    return found._asdict() | {"body": body, "is_unreadable": found.bet_id is None}
 
 
 def _summary(contents: dict[str, Any]) -> list[str]:

@@ -32,32 +32,6 @@ _AGREE: Final = frozenset({"agrees", "wait", "nears_the_end", "test_bet"})
 _ANY_WIN: Final = 1 << 62
 
 
-class KeptCall(NamedTuple):
-    """A call of the ledger, and the body that is kept of it: of a claim until it is dropped, else None."""
-
-    call: CallRecord
-    body: bytes | None
-
-
-class KeptPosting(NamedTuple):
-    """One movement; *delta_cents* came to the account, or went when negative."""
-
-    id: int
-    operation: str
-    tx_id: str
-    account: str
-    delta_cents: int
-    at_millis: int
-
-
-class KeptAnomaly(NamedTuple):
-    """An anomaly, the SHA-256 of its body, and whether it only seems to name the bet: its body could not be read."""
-
-    record: AnomalyRecord
-    digest: bytes
-    is_unreadable: bool
-
-
 class KeptLook(NamedTuple):
     """What a reconciliation found about the bet: the run, its verdict, and the bytes of the provider's answer."""
 
@@ -79,16 +53,19 @@ class KeptRows(NamedTuple):
 
     Attributes:
         ours: The bet, and what else a reconciliation would know of it.
-        calls, postings, anomalies, findings, looks: The rows.
+        calls: The calls, each with the body that is kept of it: of a claim until it is dropped, else None.
+        postings: What moved: number, operation, tx_id, account, cents that came to it, and time.
+        anomalies: The anomalies, each with the SHA-256 of its body. One that names no bet only seems to be about it.
+        findings, looks: What a person should look into, and what reconciliations found.
         dropped_before_millis: None if nothing was ever dropped.
     """
 
     ours: Ours
-    calls: tuple[KeptCall, ...]
-    postings: tuple[KeptPosting, ...]
-    anomalies: tuple[KeptAnomaly, ...]
-    findings: tuple[Finding, ...]
-    looks: tuple[KeptLook, ...]
+    calls: list[tuple[CallRecord, bytes | None]]
+    postings: list[Sequence[Any]]  # Any: a row of any driver.
+    anomalies: list[tuple[AnomalyRecord, bytes]]
+    findings: list[Finding]
+    looks: list[KeptLook]
     dropped_before_millis: int | None
 
     @property
@@ -113,18 +90,18 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Steps[KeptRows
     sql = _sql(dialect.kind, dialect.prefix)
     ours = (yield from ours_of({bet_id}, source, dialect))[bet_id]
     findings = yield Execute(sql["findings"], (source, bet_id))
-    calls = [KeptCall(*each) for each in (yield from queries.calls_of_bet(dialect.prefix, bet_id, source, ours.bet))]
-    calls.sort(key=lambda each: (each.call.at_millis, each.call.held, each.call.operation))
-    postings = yield from queries.postings_of_calls(dialect.prefix, source, [each.call for each in calls])
+    calls = yield from queries.calls_of_bet(dialect.prefix, bet_id, source, ours.bet)
+    calls.sort(key=lambda each: (each[0].at_millis, each[0].held, each[0].operation))
+    postings = yield from queries.postings_of_calls(dialect.prefix, source, [call for call, _ in calls])
     looks = yield Execute(sql["looked_up"], (bet_id, source))
     dropped = yield Execute(sql["dropped"], ())
     return KeptRows(
         ours,
-        tuple(calls),
-        tuple(KeptPosting._make(row) for row in postings),
+        calls,
+        postings,
         (yield from _anomalies(sql, bet_id, source)),
-        tuple(sorted(Finding._make(_plain(row)) for row in findings)),
-        tuple(sorted(KeptLook._make(_plain(row)) for row in looks)),
+        sorted(Finding._make(_plain(row)) for row in findings),
+        sorted(KeptLook._make(_plain(row)) for row in looks),
         dropped[0][0],
     )
 
@@ -147,15 +124,14 @@ def _plain(row: Sequence[Any]) -> list[Any]:
     return [bytes(value) if isinstance(value, memoryview) else value for value in row]
 
 
-def _anomalies(sql: dict[str, str], bet_id: str, source: str) -> Steps[tuple[KeptAnomaly, ...]]:
+def _anomalies(sql: dict[str, str], bet_id: str, source: str) -> Steps[list[tuple[AnomalyRecord, bytes]]]:
     # A text in a body, in a field of any name, that is the bet's id.
     spellings = [json.dumps(bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
     rows = [
         *(yield Execute(sql["anomalies"], (bet_id, source))),
         *(yield Execute(sql["unreadable"], (source, *spellings))),
     ]
-    records = sorted((record_of(row[:-1]), row[-1]) for row in map(_plain, rows))
-    return tuple(KeptAnomaly(record, digest, record.bet_id is None) for record, digest in records)
+    return sorted((record_of(row[:-1]), row[-1]) for row in map(_plain, rows))
 
 
 def asked(

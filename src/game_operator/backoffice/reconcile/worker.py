@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal import Journal, Paced, add_items_to_script
-from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.journal import Journal, add_items_to_script
+from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Paced, Run
 from game_operator.backoffice.reconcile.batch import (
     Batch,
     Judged,
