@@ -8,6 +8,7 @@ a fence, the number of the attempt: a process that was slower than its lease com
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 from game_operator.backoffice.journal_records import (
@@ -19,7 +20,7 @@ from game_operator.backoffice.journal_records import (
     Run,
     RunState,
 )
-from game_operator.errors import LeaseLostError, RunError
+from game_operator.errors import LeaseLostError, LedgerError, RunError
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
 from game_operator.ledger.office import Office
@@ -262,6 +263,18 @@ class Journal:
                 yield Execute(_sql(dialect)["release"], (again_millis, *identity))
 
         Office(self.ledger).write(script)
+
+    @contextmanager
+    def giving_back(self, chunk: Chunk) -> Iterator[None]:
+        """Give *chunk* back if the block raises: the next worker need not wait for the lease to end."""
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except BaseException:  # Ctrl-C, too: the chunk is given back, and the error goes on.
+            with suppress(LedgerError):
+                self.save(chunk, (), again_millis=0)
+            raise
 
     def fence_script(self, dialect: SqlDialect, chunk: Chunk, *, done: bool = False) -> Steps[None]:
         """Renew the lease of *chunk*, or end it; raise LeaseLostError if another process has it."""

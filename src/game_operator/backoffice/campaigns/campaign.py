@@ -112,9 +112,6 @@ class Campaign:
         #: Asks the threads of this process to finish what is under way.
         self._stopping = Event()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, service={self._service!r})"
-
     @property
     def _client(self) -> "OperatorClient":
         if self._given_client is None:

@@ -14,8 +14,8 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
 from threading import Event, Lock, get_ident
@@ -25,7 +25,7 @@ from game_operator.backoffice.campaigns.answers import IN_DOUBT, SETTLED, Answer
 from game_operator.backoffice.campaigns.grants import grant_in
 from game_operator.backoffice.journal import MOST_FAILURES, Journal
 from game_operator.backoffice.journal_records import Chunk, Item, ItemResult, Run
-from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError, one_line
+from game_operator.errors import GameOperatorError, LeaseLostError, one_line
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.office import Office
@@ -148,7 +148,7 @@ class Granting:
                 if not self._waits_for_others():
                     return
                 continue
-            with suppress(LeaseLostError), self._given_back(chunk):
+            with suppress(LeaseLostError), self._journal.giving_back(chunk):
                 self._visit(chunk)
 
     def _waits_for_others(self) -> bool:
@@ -166,18 +166,6 @@ class Granting:
             return False
         self._stopping.wait(min(_POLL_SECONDS, max(0.01, (at_millis - self._journal.now_millis()) / 1_000)))
         return True
-
-    @contextmanager
-    def _given_back(self, chunk: Chunk) -> Iterator[None]:
-        """Give *chunk* back if the block raises: the next worker need not wait for the lease to end."""
-        try:
-            yield
-        except LeaseLostError:
-            raise
-        except BaseException:  # Ctrl-C, too: the chunk is given back, and the error goes on.
-            with suppress(LedgerError):
-                self._journal.save(chunk, (), again_millis=0)
-            raise
 
     def _visit(self, chunk: Chunk) -> None:
         """Make one attempt at each grant of *chunk* that is not settled."""

@@ -21,7 +21,6 @@ from game_operator.backoffice.catalogue.state import (
     changes_between,
     check_ids,
     decode_state,
-    encode_state,
     why_absurd,
 )
 from game_operator.backoffice.catalogue.unknown_instances import UnknownInstances
@@ -298,7 +297,7 @@ class Catalogue(Forkable):
         if self._store is not None:
             from game_operator.backoffice.journal import keep_document
 
-            body = encode_state(state)
+            body = state.model_dump_json().encode()
             if not keep_document(self._store, self._name, body, before=self._body):
                 return False
             self._body = body

@@ -94,11 +94,6 @@ def _percent(share: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def encode_state(state: CatalogueState) -> bytes:
-    """Return *state* as the bytes of its document."""
-    return state.model_dump_json().encode()
-
-
 def decode_state(body: bytes | None, *, service: str) -> CatalogueState:
     """
     Return the state in *body*, which must be that of *service*; None is a catalogue that has seen nothing yet.

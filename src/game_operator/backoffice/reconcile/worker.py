@@ -10,7 +10,6 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -39,7 +38,6 @@ from game_operator.codes import BetState
 from game_operator.errors import (
     ApiError,
     LeaseLostError,
-    LedgerError,
     LedgerUnavailableError,
     RepairRefusedError,
     TransportError,
@@ -107,14 +105,12 @@ class Worker:
             if chunk is None:
                 return
             try:
-                self._work_on(chunk, run, until)
+                with self._journal.giving_back(chunk):
+                    self._work_on(chunk, run, until)
             except LeaseLostError as lost:
                 _LOG.info("%s", lost, extra={"event": "reconcile.lease_lost", "run_id": run_id})
-            except BaseException as failed:  # Ctrl-C, too: nobody has to wait for the lease to run out.
-                with suppress(LedgerError):
-                    self._journal.save(chunk, [], again_millis=0)
-                if isinstance(failed, ApiError):  # No other one gets here.
-                    self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
+            except ApiError as failed:  # Only a refusal of the operator gets here.
+                self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
                 raise
 
     # --- looking up
