@@ -11,15 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
-from game_operator.backoffice.journal_records import (
-    Chunk,
-    Item,
-    ItemResult,
-    NewItem,
-    Paced,
-    Run,
-    RunState,
-)
+from game_operator.backoffice.journal_records import Chunk, Item, ItemResult, NewItem, Paced, Run, RunState
 from game_operator.errors import LeaseLostError, LedgerError, RunError
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
@@ -291,19 +283,7 @@ class Journal:
     ) -> Steps[None]:
         """Store what became of items, and findings."""
         now = yield from self.now_script(dialect)
-        rows = [
-            (
-                each.state,
-                _encode(each.data),
-                each.at_stake_cents,
-                each.evidence,
-                each.digest,
-                now,
-                run_id,
-                each.key,
-            )
-            for each in results
-        ]
+        rows = [(each.state, _encode(each.data), *each[3:], now, run_id, each.key) for each in results]
         if rows:
             yield Execute(_sql(dialect)["save"], rows, many=True)
         if findings:
@@ -416,6 +396,29 @@ class Journal:
         rows = self._rows("counts", run_id)
         return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
 
+    # --- documents
+
+    def document(self, name: str) -> bytes | None:
+        """Return the document called *name*, or None if there is none."""
+        rows = self._rows("document", name)
+        return bytes(rows[0][0]) if rows else None
+
+    def keep_document(self, name: str, body: bytes, *, before: bytes | None) -> bool:
+        """
+        Store *body* as the document called *name*, in the place of *before*, or of nothing if that is None.
+
+        Return False, and store nothing, if the document is another one by now: read it again. So programs that share a
+        database lose nothing of each other's, and nothing is locked while one of them thinks.
+        """
+
+        def script(dialect: SqlDialect) -> Steps[bool]:
+            sql, now = _sql(dialect), (yield from self.now_script(dialect))
+            if before is None:
+                return bool((yield Execute(sql["insert_document"], (name, body, now))))
+            return bool((yield Execute(sql["update_document"], (body, now, name, before))))
+
+        return Office(self.ledger).write(script)
+
     def _rows(self, name: str, *parameters: object) -> Rows:
         """Return the rows of a statement."""
 
@@ -498,31 +501,3 @@ def _item(row: Sequence[Any]) -> Item:
     item = Item(*row)
     evidence = None if item.evidence is None else bytes(item.evidence)
     return item._replace(evidence=evidence, digest=None if item.digest is None else bytes(item.digest))
-
-
-def document(ledger: SqlLedger, name: str) -> bytes | None:
-    """Return the document called *name*, or None if there is none."""
-
-    def script(dialect: SqlDialect) -> Steps[bytes | None]:
-        rows = yield Execute(_sql(dialect)["document"], (name,))
-        return bytes(rows[0][0]) if rows else None
-
-    return Office(ledger).read(script)
-
-
-def keep_document(ledger: SqlLedger, name: str, body: bytes, *, before: bytes | None) -> bool:
-    """
-    Store *body* as the document called *name*, with the database's time.
-
-    It takes the place of *before*, or of nothing if that is None. Return False, and store nothing, if the document is
-    another one by now: read it again. So programs that share a database lose nothing of each other's, and nothing is
-    locked while one of them thinks.
-    """
-
-    def script(dialect: SqlDialect) -> Steps[bool]:
-        sql, at_millis = _sql(dialect), (yield from dialect.now_millis())
-        if before is None:
-            return bool((yield Execute(sql["insert_document"], (name, body, at_millis))))
-        return bool((yield Execute(sql["update_document"], (body, at_millis, name, before))))
-
-    return Office(ledger).write(script)

@@ -141,7 +141,7 @@ def test_what_a_reconciler_does_not_take(desk: Desk) -> None:
     with desk.ledger, pytest.raises(TypeError, match="OperatorClient, not AsyncOperatorClient"):
         Reconciler(desk.sandbox.async_client(), desk.wallet)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="SqlLedger, not SimpleNamespace"):
-        Reconciler(desk.client, Wallet(SimpleNamespace(apply=print)))  # type: ignore[arg-type]
+        Reconciler(desk.client, Wallet(SimpleNamespace(apply=print)))
     with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not AsyncWallet"):
         Reconciler(desk.client, AsyncWallet(AsyncSqlLedger(desk.url)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not SqlLedger"):
