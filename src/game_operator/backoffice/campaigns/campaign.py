@@ -28,7 +28,6 @@ from game_operator.backoffice.campaigns.plan import (
     Terms,
     check_exposure,
     draw_up,
-    instances_of,
 )
 from game_operator.backoffice.campaigns.players import Players
 from game_operator.backoffice.campaigns.report import (
@@ -149,12 +148,12 @@ class Campaign:
             LedgerError: The ledger's ``owns`` does not own one of the players.
             ApiError, TransportError: The games could not be fetched.
         """
-        instances = instances_of(self._client.fetch_games())
+        games = self._client.fetch_games()
         draft = draw_up(
             players,
             campaign=self.name,
             terms=self._terms,
-            instances=instances,
+            instances={instance.id: instance for game in games for instance in game.instances},
             known=partial(self._known_players, check_players=check_players),
         )
         check_exposure(draft.plan.exposure_cents, max_exposure_cents)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from game_operator.backoffice.campaigns.grants import Grant, limit_broken_by, problem_of_player
 from game_operator.backoffice.campaigns.players import Asked, Players, Problem, rows_of
 from game_operator.errors import CampaignRefusedError, shown
-from game_operator.models import GameInfo, GameInstance
+from game_operator.models import GameInstance
 from game_operator.money import amount_from_cents
 
 T = TypeVar("T")
@@ -81,11 +81,6 @@ def refusal(problems: list[Problem]) -> CampaignRefusedError:
         problems=listed,
         problem_count=count,
     )
-
-
-def instances_of(games: Iterable[GameInfo]) -> dict[str, GameInstance]:
-    """Return the instances of *games* by id."""
-    return {instance.id: instance for game in games for instance in game.instances}
 
 
 def draw_up(

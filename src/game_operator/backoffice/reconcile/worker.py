@@ -117,12 +117,10 @@ class Worker:
 
     def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
         try:
-            is_done = self._looked_through(chunk, run, until)
+            if not self._looked_through(chunk, run, until):
+                self._journal.save(chunk, [], done=True)
         except NotNowError as later:
             self._journal.save(chunk, [], again_millis=later.ready_millis)
-            return
-        if not is_done:
-            self._journal.save(chunk, [], done=True)
 
     def _looked_through(self, chunk: Chunk, run: Run, until: float | None) -> bool:
         """Look up and judge what is left of a chunk; return whether that is committed as done."""
