@@ -20,7 +20,7 @@ from benchmarks.peers.by_hand import ByHand, signature_of
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import OPERATOR_ID, Stage
 from game_operator.backoffice import Reconciler
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.reconcile.population import first_cursor, page
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.office import Office

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from game_operator import GameInfo
 from game_operator.backoffice.catalogue import CatalogueChange, ChangeKind
-from game_operator.backoffice.catalogue.changes import changes_between
+from game_operator.backoffice.catalogue.state import changes_between
 from tests.support.catalogues import games_of, listed, named
 from tests.support.wire import JsonObject, bet_config, game, game_instance
 

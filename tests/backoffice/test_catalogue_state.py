@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies
 
-from game_operator.backoffice.catalogue.state import CatalogueState, decode_state, encode_state
+from game_operator.backoffice.catalogue.state import CatalogueState, decode_state
 from tests.support.catalogues import games_of, listed
 from tests.support.wire import JsonObject
 
@@ -18,4 +18,4 @@ def test_what_was_applied_is_known_for_ever(lists: list[list[JsonObject]]) -> No
         seen |= {each.id for game in fetched for each in game.instances}
         assert sorted([*state.listed, *(each.id for each in state.gone)]) == sorted(seen) == sorted(state.instances)
         assert not any(each.active for each in state.gone)
-        assert decode_state(encode_state(state), service="s") == state
+        assert decode_state(state.model_dump_json().encode(), service="s") == state

@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 
 from game_operator import ConfigurationError, GameInfo, LedgerError, OperatorClient
 from game_operator.backoffice import Catalogue
-from game_operator.backoffice.catalogue.state import CatalogueState, decode_state, encode_state
-from game_operator.backoffice.journal.documents import document, keep_document
+from game_operator.backoffice.catalogue.state import CatalogueState, decode_state
+from game_operator.backoffice.journal import Journal
 from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
 from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
@@ -52,7 +52,7 @@ def store(tmp_path: Path) -> Iterator[SqlLedger]:
 
 def put(store: SqlLedger, content: bytes) -> None:
     """Store *content* in place of the catalogue."""
-    assert keep_document(store, NAME, content, before=document(store, NAME))
+    assert Journal(store).keep_document(NAME, content, before=Journal(store).document(NAME))
 
 
 def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) -> None:
@@ -95,14 +95,14 @@ def test_a_damaged_document_is_an_error(service: ListedGames, store: SqlLedger, 
     for attempt in (lambda: service.catalogue(store), running.refresh):
         with pytest.raises(ConfigurationError, match=r"The catalogue of https.*cannot be read.*Restore it"):
             attempt()
-    assert document(store, NAME) == content
+    assert Journal(store).document(NAME) == content
     assert len(running.games) == 10
     assert isinstance(running.error, ConfigurationError)
 
 
 def test_the_document_of_another_service_is_refused(service: ListedGames, store: SqlLedger) -> None:
     """Its instances are not ours."""
-    put(store, encode_state(CatalogueState(service="https://other.example|acme")))
+    put(store, CatalogueState(service="https://other.example|acme").model_dump_json().encode())
     with pytest.raises(ConfigurationError, match=r"is of 'https://other\.example\|acme', not of"):
         service.catalogue(store)
 
@@ -191,13 +191,13 @@ def test_documents_are_replaced_only_as_they_were_read(
     """So that of two programs at once one begins again."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     with SqlLedger(url) as ledger:
-        assert document(ledger, "it") is None
-        assert not keep_document(ledger, "it", b"1", before=b"0")
-        assert keep_document(ledger, "it", b"\x00\xff", before=None)
-        assert not keep_document(ledger, "it", b"2", before=None)
-        assert not keep_document(ledger, "it", b"2", before=b"1")
-        assert keep_document(ledger, "it", b"", before=b"\x00\xff")
-        assert (document(ledger, "it"), document(ledger, "It")) == (b"", None)
+        assert Journal(ledger).document("it") is None
+        assert not Journal(ledger).keep_document("it", b"1", before=b"0")
+        assert Journal(ledger).keep_document("it", b"\x00\xff", before=None)
+        assert not Journal(ledger).keep_document("it", b"2", before=None)
+        assert not Journal(ledger).keep_document("it", b"2", before=b"1")
+        assert Journal(ledger).keep_document("it", b"", before=b"\x00\xff")
+        assert (Journal(ledger).document("it"), Journal(ledger).document("It")) == (b"", None)
 
 
 def test_a_number_beyond_all_bounds_is_kept() -> None:
@@ -205,7 +205,7 @@ def test_a_number_beyond_all_bounds_is_kept() -> None:
     body = wire([game(x=hole(), instances=[game_instance(y=hole())])], "1e999")
     games = decode(TypeAdapter(tuple[GameInfo, ...]), body)
     state = CatalogueState(service="s").after(games, 1)
-    assert decode_state(encode_state(state), service="s") == state
+    assert decode_state(state.model_dump_json().encode(), service="s") == state
 
 
 @given(
@@ -220,4 +220,4 @@ def test_the_document_keeps_every_digit_and_every_unknown_field(amounts: list[st
         body = body.replace(f'"{hole()}{at}"', amount)
     games = decode(TypeAdapter(tuple[GameInfo, ...]), body.encode())
     state = CatalogueState(service="s").after(games, 1)
-    assert decode_state(encode_state(state), service="s") == state
+    assert decode_state(state.model_dump_json().encode(), service="s") == state

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from game_operator.backoffice.csv_text import csv_lines
+from game_operator.backoffice.exports import csv_lines
 
 FORMULA = tuple("=+-@＝＋－＠\t\r\n")
 

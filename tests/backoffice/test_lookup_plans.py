@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from benchmarks.books_filled import fill_books
-from game_operator.backoffice.case.rows import rows_of_bet
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.case.facts import rows_of_bet
+from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.reconcile import population
 from game_operator.backoffice.reconcile.population import first_cursor
 from game_operator.codes import BetState

@@ -18,9 +18,8 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.backoffice.journal.documents import keep_document
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.by_hand import resolve
 from game_operator.errors import SchemaError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
@@ -176,7 +175,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
     "a repair": lambda on: repair(on.ledger, lost("b1")),
     "a payment": lambda on: pay(on.ledger, 2),
     "resolving a finding": lambda on: resolve(on.ledger, 1, actor="ann", reason="looked"),
-    "keeping a document": lambda on: keep_document(on.ledger, "games", b"[]", before=None),
+    "keeping a document": lambda on: Journal(on.ledger).keep_document("games", b"[]", before=None),
     "beginning a run": lambda on: on.journal.begin(
         "reconcile", source="", service="s", parameters={}, interval_micros=0
     ),

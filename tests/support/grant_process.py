@@ -13,7 +13,7 @@ from pathlib import Path
 
 from game_operator import OperatorClient
 from game_operator.backoffice import Campaign
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal import Journal
 from game_operator.ledger import SqlLedger
 
 __all__ = ["GrantProcess"]

@@ -12,8 +12,7 @@ import yaml
 from procrastinate.testing import InMemoryConnector
 
 from game_operator.backoffice.reconcile import judge
-from game_operator.backoffice.reconcile.advice import advices
-from game_operator.backoffice.reconcile.report import report_in
+from game_operator.backoffice.reconcile.report import advices, report_in
 from game_operator.cli import main
 from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox

@@ -17,7 +17,7 @@ from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, RunError
 from game_operator.backoffice.campaigns import Counted, GrantResult, granting
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal import Journal
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.office import Office

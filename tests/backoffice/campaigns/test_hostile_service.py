@@ -12,8 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import OperatorClient
-from game_operator.backoffice import Campaign
-from game_operator.backoffice.journal import journal
+from game_operator.backoffice import Campaign, journal
 from game_operator.ledger import SqlLedger
 from tests.support.catalogues import named
 from tests.support.grants import players

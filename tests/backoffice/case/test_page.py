@@ -15,8 +15,8 @@ from playwright.sync_api import Browser
 from game_operator import OperatorClient
 from game_operator.backoffice import CaseFile, case_file
 from game_operator.backoffice.case import canonical
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import ItemResult, NewItem
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import ItemResult, NewItem
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.rules.book import NewFinding
 from tests.support.browser import chromium, visiting

@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Run
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS
 from game_operator.backoffice.reconcile.population import PAGE, first_cursor, keep_looks, page
 from game_operator.ledger import SqlLedger

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.grants import Grant
-from game_operator.backoffice.journal.journal import Paced
+from game_operator.backoffice.journal_records import Paced
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
@@ -90,7 +90,8 @@ def answer_of(result: GrantAccepted | GameOperatorError, grant: Grant, reference
     if isinstance(result, GrantAccepted):
         facts = {"free_bet_id": _kept(result.free_bet_id), "message": _kept(result.message)}
         return Answer(GrantState.GRANTED, facts, json.dumps(facts).encode(), Paced(answered=1))
-    if isinstance(result, FreeBetRejectedError) and _is_definite(result, in_doubt=in_doubt):
+    # A code that nobody knows ends no doubt.
+    if isinstance(result, FreeBetRejectedError) and (not in_doubt or isinstance(result.error_code, GrantErrorCode)):
         return _rejected(result, grant, reference_id, in_doubt=in_doubt)
     unsettled = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
     facts, evidence = {"message": _kept(str(result))}, _body(result)
@@ -110,11 +111,6 @@ def answer_of(result: GrantAccepted | GameOperatorError, grant: Grant, reference
         case BadRequestError() if not in_doubt:
             return Answer(GrantState.REFUSED, facts, evidence, Paced(failed=1), refused=True)
     return Answer(unsettled, facts, evidence, Paced(failed=1), refused=isinstance(result, ApiError))
-
-
-def _is_definite(rejected: FreeBetRejectedError, *, in_doubt: bool) -> bool:
-    """Return whether a refusal says what became of the grant: a code that nobody knows ends no doubt."""
-    return not in_doubt or isinstance(rejected.error_code, GrantErrorCode)
 
 
 def _rejected(rejected: FreeBetRejectedError, grant: Grant, reference_id: str, *, in_doubt: bool) -> Answer:

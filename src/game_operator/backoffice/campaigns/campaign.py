@@ -4,12 +4,23 @@ import inspect
 import secrets
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.campaigns.granting import CANARY_GRANTS, Counting, Granting, ShowCounted
+from game_operator.backoffice.campaigns.granting import (
+    BEHIND_CANARY,
+    CANARY_GRANTS,
+    PLANNED,
+    Counting,
+    Granting,
+    ShowCounted,
+    go_on,
+    set_planned,
+    stop,
+)
 from game_operator.backoffice.campaigns.grants import Grant, check_name
 from game_operator.backoffice.campaigns.plan import (
     CampaignPlan,
@@ -17,7 +28,6 @@ from game_operator.backoffice.campaigns.plan import (
     Terms,
     check_exposure,
     draw_up,
-    instances_of,
 )
 from game_operator.backoffice.campaigns.players import Players
 from game_operator.backoffice.campaigns.report import (
@@ -29,9 +39,8 @@ from game_operator.backoffice.campaigns.report import (
     status_of,
     write_results,
 )
-from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned, stop
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import NewItem, Run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import check_source_name
 from game_operator.ledger.office import Office
@@ -102,9 +111,6 @@ class Campaign:
         #: Asks the threads of this process to finish what is under way.
         self._stopping = Event()
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, service={self._service!r})"
-
     @property
     def _client(self) -> "OperatorClient":
         if self._given_client is None:
@@ -142,27 +148,19 @@ class Campaign:
             LedgerError: The ledger's ``owns`` does not own one of the players.
             ApiError, TransportError: The games could not be fetched.
         """
-        instances = instances_of(self._client.fetch_games())
+        games = self._client.fetch_games()
         draft = draw_up(
             players,
             campaign=self.name,
             terms=self._terms,
-            instances=instances,
+            instances={instance.id: instance for game in games for instance in game.instances},
             known=partial(self._known_players, check_players=check_players),
         )
-        check_exposure(draft.exposure_cents, max_exposure_cents)
+        check_exposure(draft.plan.exposure_cents, max_exposure_cents)
         run, is_new = self._begun(draft)
         if run.state == "planning":
             self._fill(run, draft.grants)
-        return CampaignPlan(
-            name=self.name,
-            digest=draft.digest,
-            grants=len(draft.grants),
-            exposure_cents=draft.exposure_cents,
-            players_checked=draft.players_checked,
-            is_new=is_new,
-            remarks=draft.remarks,
-        )
+        return replace(draft.plan, is_new=is_new)
 
     def _known_players(self, player_ids: Collection[str], *, check_players: bool) -> set[str] | None:
         """Return which players are known, if that is to be checked; raise LedgerError for one of another ledger."""
@@ -284,7 +282,7 @@ class Campaign:
             except RunError:  # Another process has begun it meanwhile.
                 run = self._found()
         self._check_service(run)
-        if run.digest != draft.digest:
+        if run.digest != draft.plan.digest:
             raise RunError(
                 f"There is another plan under the name {self.name!r}, of {run.options['grants']} grants. {_UNCHANGED}"
             )
@@ -296,8 +294,8 @@ class Campaign:
         interval_micros = round(_MICROS / _DEFAULT_RATE)
         parameters = {
             "interval_micros": interval_micros,
-            "grants": len(draft.grants),
-            "exposure_cents": draft.exposure_cents,
+            "grants": draft.plan.grants,
+            "exposure_cents": draft.plan.exposure_cents,
             "currencies": draft.currencies,
         }
         return self._journal.begin(
@@ -307,7 +305,7 @@ class Campaign:
             service=self._service,
             parameters=parameters,
             interval_micros=interval_micros,
-            digest=draft.digest,
+            digest=draft.plan.digest,
             cursor=_NO_PAGE,
         )
 

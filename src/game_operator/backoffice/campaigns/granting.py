@@ -4,14 +4,18 @@ The work of a campaign: one thread that takes chunks, sends their grants one aft
 Before each call it is committed that the call is sent. Whatever kills the process then, the grant is in doubt, and is
 asked for again under the same reference id. Nothing else in here can grant twice: the service keeps reference ids
 (spec §2.2), and an attempt is made again only with the same values.
+
+A campaign that is planned is paused until somebody runs it. All chunks but the first are held back until the first one,
+the canary, is granted.
 """
 
+import json
 import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
 from threading import Event, Lock, get_ident
@@ -19,13 +23,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from game_operator.backoffice.campaigns.answers import IN_DOUBT, SETTLED, Answer, GrantState, answer_of
 from game_operator.backoffice.campaigns.grants import grant_in
-from game_operator.backoffice.campaigns.run_states import PARKED, explain_script, open_gate_script, pause_script
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, Run
-from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError, one_line
+from game_operator.backoffice.journal import MOST_FAILURES, Journal
+from game_operator.backoffice.journal_records import Chunk, Item, ItemResult, Run
+from game_operator.errors import GameOperatorError, LeaseLostError, one_line
 from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.office import Office
-from game_operator.ledger.steps import Steps
+from game_operator.ledger.staff.findings import Finding
+from game_operator.ledger.steps import Execute, Steps
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -52,6 +57,11 @@ _RENEWAL_SECONDS: Final = 10.0
 #: What all processes have done is counted so often, or less often where counting takes long.
 _COUNT_EVERY_SECONDS: Final = 2.0
 _COUNTING_SHARE: Final = 0.05
+#: Why a campaign is paused that was never run.
+PLANNED: Final = "planned"
+#: Chunks are held back to these times: until the canary is granted; and until somebody resumes.
+BEHIND_CANARY: Final = 2**62
+PARKED: Final = 2**61
 
 
 class Counted(NamedTuple):
@@ -138,7 +148,7 @@ class Granting:
                 if not self._waits_for_others():
                     return
                 continue
-            with suppress(LeaseLostError), self._given_back(chunk):
+            with suppress(LeaseLostError), self._journal.giving_back(chunk):
                 self._visit(chunk)
 
     def _waits_for_others(self) -> bool:
@@ -156,18 +166,6 @@ class Granting:
             return False
         self._stopping.wait(min(_POLL_SECONDS, max(0.01, (at_millis - self._journal.now_millis()) / 1_000)))
         return True
-
-    @contextmanager
-    def _given_back(self, chunk: Chunk) -> Iterator[None]:
-        """Give *chunk* back if the block raises: the next worker need not wait for the lease to end."""
-        try:
-            yield
-        except LeaseLostError:
-            raise
-        except BaseException:  # Ctrl-C, too: the chunk is given back, and the error goes on.
-            with suppress(LedgerError):
-                self._journal.save(chunk, (), again_millis=0)
-            raise
 
     def _visit(self, chunk: Chunk) -> None:
         """Make one attempt at each grant of *chunk* that is not settled."""
@@ -293,3 +291,67 @@ def _said(answer: Answer) -> str:
     """Return what the service said, as one line that any database takes."""
     code, message = answer.facts.get("error_code"), answer.facts["message"]
     return one_line(f"{code}, {message}" if code else str(message), _LONGEST_REASON)
+
+
+def sql_of(dialect: SqlDialect) -> dict[str, str]:
+    """Return the statements of campaign.sql."""
+    return sql_texts(
+        __package__,
+        "campaign.sql",
+        prefix=dialect.prefix,
+        finding_columns=", ".join(Finding._fields),
+    )
+
+
+def set_planned(journal: Journal, run: Run, grants: int) -> bool:
+    """Say that all *grants* of a run are there; return False if it is not so, or was said before."""
+
+    def script(dialect: SqlDialect) -> Steps[bool]:
+        now = yield from journal.now_script(dialect)
+        return bool((yield Execute(sql_of(dialect)["planned"], (PLANNED, now, run.id, run.id, grants))))
+
+    return Office(journal.ledger).write(script)
+
+
+def go_on(journal: Journal, run: Run, interval_micros: int, *, again: bool) -> bool:
+    """
+    Let a run go on at a rate; return False if it has ended meanwhile.
+
+    With *again*, what was given up is tried again.
+    """
+
+    def script(dialect: SqlDialect) -> Steps[bool]:
+        sql, now = sql_of(dialect), (yield from journal.now_script(dialect))
+        parameters = json.dumps(run.options | {"interval_micros": interval_micros}, sort_keys=True)
+        if not (yield Execute(sql["go_on"], (now, interval_micros, parameters, run.id))):
+            return False
+        if again:
+            yield Execute(sql["let_go"], (run.id, PARKED))
+        return True
+
+    return Office(journal.ledger).write(script)
+
+
+def stop(journal: Journal, run_id: int, why: str) -> None:
+    """Pause a run that is running, or say another reason for its pause."""
+
+    def script(dialect: SqlDialect) -> Steps[None]:
+        yield Execute(sql_of(dialect)["stop"], (why, run_id))
+
+    Office(journal.ledger).write(script)
+
+
+def pause_script(journal: Journal, dialect: SqlDialect, run_id: int, why: str) -> Steps[None]:
+    """Pause a run that is running."""
+    now = yield from journal.now_script(dialect)
+    yield Execute(sql_of(dialect)["pause"], (why, now, run_id))
+
+
+def explain_script(dialect: SqlDialect, run_id: int, last: str) -> Steps[None]:
+    """Say why the last call failed, if it has just paused the run."""
+    yield Execute(sql_of(dialect)["explain"], (last, run_id, MOST_FAILURES))
+
+
+def open_gate_script(dialect: SqlDialect, run_id: int) -> Steps[None]:
+    """Let all chunks be taken that waited for the canary."""
+    yield Execute(sql_of(dialect)["let_go"], (run_id, BEHIND_CANARY))

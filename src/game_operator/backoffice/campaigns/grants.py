@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 from urllib.parse import quote, unquote
 
-from game_operator.backoffice.journal.records import Item
+from game_operator.backoffice.journal_records import Item
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.errors import CampaignRefusedError, shown
 from game_operator.models import GrantRequest
@@ -86,13 +86,7 @@ def grant_in(item: Item) -> Grant:
 
 
 def check_name(name: str) -> str:
-    """
-    Return the *name* of a campaign if it can be one.
-
-    Raises:
-        TypeError: It is not a str.
-        CampaignRefusedError: It is not 1 to 40 of the letters A to Z and a to z, digits, ".", "_" and "-".
-    """
+    """Return the *name* of a campaign if it can be one: 1 to 40 of A-Z, a-z, digits, ".", "_" and "-"."""
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name).__name__}")
     if not _NAME.fullmatch(name):
@@ -136,14 +130,13 @@ def problem_of_player(campaign: str, player_id: str) -> str:
     # Nearly all ids take this way.
     if player_id.isprintable() and player_id.strip() == player_id != "" and len(player_id) <= MAX_ID_CHARACTERS // 2:
         return ""
+    kinds = [category(letter) for letter in player_id]
+    is_padded = not {*kinds[:1], *kinds[-1:]}.isdisjoint(_INVISIBLE)
     problems = (
         (not player_id.strip(), "The player id is blank."),
-        (any("\ud800" <= letter <= "\udfff" for letter in player_id), "The player id is not valid UTF-8."),
-        (
-            any(letter < " " or "\x7f" <= letter < "\xa0" for letter in player_id),
-            "The player id has a control character.",
-        ),
-        (_is_padded(player_id), "The player id begins or ends with a space or an invisible character."),
+        ("Cs" in kinds, "The player id is not valid UTF-8."),
+        ("Cc" in kinds, "The player id has a control character."),
+        (is_padded, "The player id begins or ends with a space or an invisible character."),
         (len(player_id) > MAX_ID_CHARACTERS, f"{GRANT_MESSAGES[GrantErrorCode.PLAYER_ID_TOO_LONG]}."),
         (
             _SHORTENED.fullmatch(f"{campaign}/{player_id}") is not None,
@@ -151,8 +144,3 @@ def problem_of_player(campaign: str, player_id: str) -> str:
         ),
     )
     return next((f"{text} It is {shown(player_id)}." for is_so, text in problems if is_so), "")
-
-
-def _is_padded(player_id: str) -> bool:
-    ends = {category(letter) for letter in player_id[:1] + player_id[-1:]}
-    return player_id != player_id.strip() or not ends.isdisjoint(_INVISIBLE)

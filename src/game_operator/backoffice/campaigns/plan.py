@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from game_operator.backoffice.campaigns.grants import Grant, limit_broken_by, problem_of_player
 from game_operator.backoffice.campaigns.players import Asked, Players, Problem, rows_of
 from game_operator.errors import CampaignRefusedError, shown
-from game_operator.models import GameInfo, GameInstance
+from game_operator.models import GameInstance
 from game_operator.money import amount_from_cents
 
 T = TypeVar("T")
@@ -63,14 +63,11 @@ class CampaignPlan:
 
 
 class Draft(NamedTuple):
-    """What was read and checked."""
+    """A plan, its grants, and the currency of each instance."""
 
+    plan: CampaignPlan
     grants: list[Grant]
-    digest: str
-    exposure_cents: dict[str, int]
     currencies: dict[str, str]
-    players_checked: bool
-    remarks: tuple[str, ...]
 
 
 def refusal(problems: list[Problem]) -> CampaignRefusedError:
@@ -86,11 +83,6 @@ def refusal(problems: list[Problem]) -> CampaignRefusedError:
     )
 
 
-def instances_of(games: Iterable[GameInfo]) -> dict[str, GameInstance]:
-    """Return the instances of *games* by id."""
-    return {instance.id: instance for game in games for instance in game.instances}
-
-
 def draw_up(
     players: Players,
     *,
@@ -99,13 +91,7 @@ def draw_up(
     instances: Mapping[str, GameInstance],
     known: KnownPlayers,
 ) -> Draft:
-    """
-    Read *players*, and check all of them.
-
-    Raises:
-        CampaignRefusedError: A row cannot be granted, or there are none; ``problems`` lists them.
-        TypeError: *players* is not a Path or an iterable.
-    """
+    """Read *players*, and check all of them; raise CampaignRefusedError with all that is wrong."""
     problems, by_instance, used = list[Problem](), Counter[str](), set[tuple[str, int]]()
     grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):
@@ -129,8 +115,15 @@ def draw_up(
     exposure = Counter[str]()
     for instance_id, cents in by_instance.items():
         exposure[currencies[instance_id]] += cents
-    remarks = tuple(_remarks(used, instances))
-    return Draft(grants, _digest(grants), dict(sorted(exposure.items())), currencies, checked, remarks)
+    plan = CampaignPlan(
+        name=campaign,
+        digest=_digest(grants),
+        grants=len(grants),
+        exposure_cents=dict(sorted(exposure.items())),
+        players_checked=checked,
+        remarks=tuple(_remarks(used, instances)),
+    )
+    return Draft(plan, grants, currencies)
 
 
 def _digest(grants: Iterable[Grant]) -> str:

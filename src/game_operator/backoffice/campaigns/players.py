@@ -7,9 +7,8 @@ Everything is read, and every problem has its line: a file with mistakes is fixe
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from io import TextIOWrapper
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TextIO, TypeAlias
 
 from game_operator.errors import CampaignRefusedError, shown
 
@@ -49,13 +48,7 @@ class Asked(NamedTuple):
 
 
 def rows_of(players: Players) -> Iterator[Asked | Problem]:
-    """
-    Yield the rows of *players*, each of them or what is wrong with it.
-
-    Raises:
-        TypeError: *players* is not a Path or an iterable of rows.
-        CampaignRefusedError: The file cannot be opened.
-    """
+    """Yield the rows of *players*, each of them or what is wrong with it."""
     if isinstance(players, Path):
         return _rows_of_file(players)
     if isinstance(players, str | bytes | Mapping) or not isinstance(players, Iterable):
@@ -91,20 +84,15 @@ def _unknown(names: Iterable[object]) -> str:
 
 def _rows_of_file(path: Path) -> Iterator[Asked | Problem]:
     try:
-        file = path.open("rb")
-    except (OSError, ValueError) as failed:
+        # A byte that is not UTF-8 becomes half of a surrogate pair, and the row that holds it is refused for it.
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
+            yield from _rows_of_text(text)
+    except (OSError, ValueError) as failed:  # A name with U+0000 is a ValueError.
         reason = failed.strerror if isinstance(failed, OSError) else str(failed)
         raise CampaignRefusedError(f"{shown(str(path))} cannot be read: {reason}.") from None
-    with file:
-        # A byte that is not UTF-8 becomes half of a surrogate pair, and the row that holds it is refused for it.
-        text = TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
-        try:
-            yield from _rows_of_text(text)
-        except OSError as failed:
-            raise CampaignRefusedError(f"{shown(str(path))} cannot be read: {failed.strerror}.") from None
 
 
-def _rows_of_text(text: TextIOWrapper) -> Iterator[Asked | Problem]:
+def _rows_of_text(text: TextIO) -> Iterator[Asked | Problem]:
     """Yield the rows of a CSV file; where its quotes or lines are broken, what follows cannot be read."""
     reader = csv.reader(_lines(text), strict=True)
     begins = 1
@@ -129,7 +117,7 @@ def _rows_of_text(text: TextIOWrapper) -> Iterator[Asked | Problem]:
         yield Problem(1, f"There is no header: the first line names the columns, such as {PLAYER_ID}.")
 
 
-def _lines(text: TextIOWrapper) -> Iterator[str]:
+def _lines(text: TextIO) -> Iterator[str]:
     while line := text.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:
             raise csv.Error(f"the line is longer than {_LONGEST_LINE} characters")

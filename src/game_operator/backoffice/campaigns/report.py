@@ -10,15 +10,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
+from game_operator.backoffice.campaigns.granting import PLANNED, sql_of
 from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
-from game_operator.backoffice.campaigns.run_states import PLANNED, sql_of
-from game_operator.backoffice.csv_text import csv_lines
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Item, Run
+from game_operator.backoffice.exports import csv_lines
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Item, Run
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.office import Office
@@ -202,8 +203,7 @@ def result_of(campaign: str, item: Item) -> GrantResult:
 
 
 def _as_csv(results: Iterable[GrantResult]) -> Iterator[str]:
-    yield from csv_lines([GrantResult._fields])
-    yield from csv_lines(results)
+    return csv_lines(chain([GrantResult._fields], results))
 
 
 def _as_json_lines(results: Iterable[GrantResult]) -> Iterator[str]:
@@ -214,14 +214,7 @@ _WRITERS: Final = {".csv": _as_csv, ".jsonl": _as_json_lines}
 
 
 def write_results(path: Path, results: Iterable[GrantResult]) -> None:
-    """
-    Write *results* to *path*, as CSV or as JSON Lines by its suffix; only its owner may read it.
-
-    No cell of the CSV is a formula to a spreadsheet: a text that would be has an apostrophe in front.
-
-    Raises:
-        ConfigurationError: The suffix is neither ``.csv`` nor ``.jsonl``, or the file cannot be written.
-    """
+    """Write *results* to *path*, as CSV or as JSON Lines by its suffix; only its owner may read it."""
     writer = _WRITERS.get(path.suffix.lower())
     if writer is None:
         raise ConfigurationError(f"{shown(str(path))} must end in .csv or .jsonl: that says how results are written.")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from game_operator import text as words
-from game_operator.backoffice.pages import page
+from game_operator.backoffice.exports import page
 
 _TEMPLATE: Final = Path(__file__).parent / "templates" / "case.html"
 #: Of one text; the JSON in the page has all of it.
@@ -27,9 +27,6 @@ def html(document: str) -> str:
     Return a case file, given as JSON, as a page, to be written in UTF-8.
 
     The page follows from the JSON alone, in any order of its members.
-
-    Raises:
-        ConfigurationError: The package jinja2 is not installed.
     """
     parsed = json.loads(document)
     filters = (value, label, cut, facts)
@@ -57,12 +54,10 @@ def value(given: Any, name: str = "") -> str:  # Any: JSON.
         return "–"
     if isinstance(given, bool):
         return "yes" if given else "no"
-    if isinstance(given, int) and name.endswith("_millis"):
+    if isinstance(given, int) and (name.endswith("_millis") or name == "timestamp"):
         return _when(given)
     if isinstance(given, int) and (name.endswith("_cents") or name in ("wager", "won")):
         return words.money(given)
-    if isinstance(given, int) and name == "timestamp":
-        return _when(given)
     return cut(str(given))
 
 

@@ -1,7 +1,8 @@
 """
 A case file: what the ledger and the provider know of one bet, with a hash of it.
 
-The contents are plain JSON values. Everything else follows from them: the digest, the JSON, the page.
+The contents are plain JSON values, with what is not kept in plain words. Everything else follows from them: the
+digest, the JSON, the page.
 """
 
 import json
@@ -9,15 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from game_operator._version import __version__
-from game_operator.backoffice.case import contents as parts
-from game_operator.backoffice.case.provider import asked
-from game_operator.backoffice.case.redaction import Redaction
-from game_operator.backoffice.case.rows import rows_of_bet
+from game_operator.backoffice.case.as_html import html
+from game_operator.backoffice.case.facts import KeptRows, asked, rows_of_bet
+from game_operator.backoffice.case.redaction import Bytes, Redaction
+from game_operator.codes import BetState
 from game_operator.errors import GameOperatorError, shown
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import AnomalyRecord, SqlLedger
+from game_operator.ledger.api import CallRecord
 from game_operator.ledger.office import Office
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 
@@ -25,6 +28,19 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 FORMAT: Final = 1
+_POSTING: Final = ("id", "operation", "tx_id", "account", "delta_cents", "at_millis", "bet_total_cents")
+_UNKNOWN: Final = "something that this version does not know"
+_SETTLED_BY: Final = {
+    None: "a call of the provider",
+    "reconcile": "a repair of a reconciliation, on the provider's evidence",
+    "refund": "a person, who refunded it",
+}
+#: What a reader may miss, beside every bet.
+_NOT_KEPT: Final = (
+    "The ledger does not keep signatures: the receiver verified each before the ledger got the call. Of bodies it "
+    "keeps the SHA-256 of a withdraw's, and those of claims and anomalies until maintain drops them. It does not keep "
+    "who resolved an anomaly. Balances stand beside calls as they were answered."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +76,6 @@ class CaseFile:
         Raises:
             ConfigurationError: The package jinja2 is not installed.
         """
-        from game_operator.backoffice.case.as_html import html
-
         return html(self.to_json())
 
 
@@ -114,14 +128,14 @@ def case_file(
         "made_by": f"game-operator {__version__}",
         "is_redacted": redact,
         "is_known": not rows.is_unknown or _is_there(provider),
-        "ledger": parts.of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
-        "reconciliations": [parts.record(each) for each in rows.looks],
-        "findings": [parts.record(each) for each in rows.findings],
-        "anomalies": [parts.of_anomaly(each) for each in rows.anomalies],
+        "ledger": _of_ledger(rows, _balance(ledger, rows.bet and rows.bet.account)),
+        "reconciliations": [_record(each) for each in rows.looks],
+        "findings": [_record(each) for each in rows.findings],
+        "anomalies": [_of_anomaly(*each) for each in rows.anomalies],
         "provider": provider,
         "comparison": comparison,
     }
-    raw["summary"] = parts.summary(raw)
+    raw["summary"] = _summary(raw)
     return CaseFile(Redaction(raw, keep=bet_id, hides=redact).plain(raw))
 
 
@@ -147,3 +161,84 @@ def _balance(ledger: SqlLedger, account: str | None) -> dict[str, Any] | None:
         return {"account": account, "balance_cents": int(ledger.balance(account)), "error": None}
     except GameOperatorError as failed:
         return {"account": account, "balance_cents": None, "error": str(failed)}
+
+
+def _of_ledger(rows: KeptRows, balance: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what the ledger's own rows say."""
+    totals = accumulate(delta_cents for *_, delta_cents, _ in rows.postings)
+    postings = [
+        dict(zip(_POSTING, (*row, total), strict=True)) for row, total in zip(rows.postings, totals, strict=True)
+    ]
+    return {
+        "bet": None if rows.bet is None else _record(rows.bet),
+        "calls": [_call(call, body, rows) for call, body in rows.calls],
+        "postings": postings,
+        "account": balance,
+        "dropped_before_millis": rows.dropped_before_millis,
+        "notes": _notes(rows),
+    }
+
+
+def _record(row: Any) -> dict[str, Any]:  # Any: a named tuple of the ledger or the journal.
+    """Return a row as it is shown: digests in hexadecimal, other bytes and what a run has noted as from outside."""
+    fields: dict[str, Any] = row._asdict()
+    for name, value in fields.items():
+        if isinstance(value, bytes):
+            fields[name] = value.hex() if name.endswith("digest") else Bytes(value)
+        elif name == "data":
+            fields[name] = Bytes(value.encode()) if value else None
+    return fields
+
+
+def _call(call: CallRecord, body: bytes | None, rows: KeptRows) -> dict[str, Any]:
+    digest = None
+    if call.operation == "withdraw" and not call.held and rows.bet is not None and rows.bet.withdraw_digest:
+        digest = rows.bet.withdraw_digest.hex()
+    kept = {"sha256": digest, "kept": None if body is None else Bytes(body)}
+    return call._asdict() | {"is_held": call.held, "body": kept}
+
+
+def _notes(rows: KeptRows) -> list[str]:
+    notes, bet = [], rows.bet
+    if bet is not None and bet.state in (BetState.CLOSED, BetState.ROLLED_BACK):
+        notes.append(f"The bet was settled by {_SETTLED_BY.get(bet.settled_by, _UNKNOWN)}.")
+    if bet is not None and bet.settled_by is not None:
+        late = [("deposit", "BET"), ("rollback", bet.action)]
+        if any((call.operation, call.action) in late for call, _ in rows.calls):
+            notes.append("The provider's own call came after the bet was settled here, and moved nothing.")
+    if any(call.held for call, _ in rows.calls):
+        notes.append("A call that is held never came: a rollback keeps its identity from other bets.")
+    if rows.dropped_before_millis:
+        notes.append("Old postings were dropped: they are folded into one sum for each account.")
+    return [*notes, _NOT_KEPT]
+
+
+def _of_anomaly(found: AnomalyRecord, digest: bytes) -> dict[str, Any]:
+    """Return an anomaly of the bet; with ``is_unreadable`` it only seems to name it, in a body that cannot be read."""
+    body = {"sha256": digest.hex(), "kept": Bytes(found.body) if found.body else None}
+    return found._asdict() | {"body": body, "is_unreadable": found.bet_id is None}
+
+
+def _summary(contents: dict[str, Any]) -> list[str]:
+    """Return the case in a few sentences; they name no player."""
+    bet, provider, comparison = contents["ledger"]["bet"], contents["provider"], contents["comparison"]
+    sentences = []
+    if not contents["is_known"]:
+        sentences.append("Nobody knows this bet: no row of the ledger names it.")
+    elif bet is None:
+        sentences.append("The ledger does not have this bet.")
+    else:
+        sentences.append(f"The ledger has the bet as {bet['state'].value}.")
+    answer = provider["answer"]
+    if answer is not None:
+        sentences.append(f"The provider answers {answer.value['status']}.")
+    else:
+        sentences.append("The provider gave no usable answer." if provider["was_asked"] else provider["problem"])
+    if comparison["agrees"] is False:
+        sentences.append(f"The two sides differ: {comparison['verdict'].replace('_', ' ')}.")
+    elif comparison["agrees"] and contents["is_known"]:
+        sentences.append(comparison["text"])
+    waiting = [sum(each["resolved_at_millis"] is None for each in contents[name]) for name in ("anomalies", "findings")]
+    if any(waiting):
+        sentences.append(f"Open: {waiting[0]} anomalies, {waiting[1]} findings.")
+    return sentences

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.backoffice.catalogue.changes import CatalogueChange, changes_between
 from game_operator.backoffice.catalogue.state import (
+    CatalogueChange,
     CatalogueState,
+    changes_between,
     check_ids,
     decode_state,
-    encode_state,
     why_absurd,
 )
 from game_operator.backoffice.catalogue.unknown_instances import UnknownInstances
@@ -30,6 +30,7 @@ from game_operator.models import GameInfo, GameInstance
 from game_operator.protocol.http import service_name
 
 if TYPE_CHECKING:
+    from game_operator.backoffice.journal import Journal
     from game_operator.client.sync import OperatorClient
     from game_operator.ledger import SqlLedger
     from game_operator.models import MovingCall
@@ -88,7 +89,7 @@ class Catalogue(Forkable):
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._client = _checked_client(client)
-        self._store = _checked_store(store)
+        self._journal = _journal_of(store)
         self._most_gone = _checked_share(most_gone)
         self._clock = clock or (lambda: time.monotonic())
         self._service = service_name(client.base_url, client.operator_id)
@@ -284,21 +285,17 @@ class Catalogue(Forkable):
 
     def _read(self) -> None:
         """Read the state that is stored, which other processes may have changed."""
-        if self._store is None:
+        if self._journal is None:
             return
-        from game_operator.backoffice.journal.documents import document  # Loads what databases need.
-
-        body = document(self._store, self._name)
+        body = self._journal.document(self._name)
         if body is None or body != self._body:  # Of thousands of games, reading takes a good part of a second.
             self._state, self._body = decode_state(body, service=self._service), body
 
     def _kept(self, state: CatalogueState) -> bool:
         """Store *state*, and return True; return False if another process was quicker."""
-        if self._store is not None:
-            from game_operator.backoffice.journal.documents import keep_document
-
-            body = encode_state(state)
-            if not keep_document(self._store, self._name, body, before=self._body):
+        if self._journal is not None:
+            body = state.model_dump_json().encode()
+            if not self._journal.keep_document(self._name, body, before=self._body):
                 return False
             self._body = body
         self._state = state
@@ -318,13 +315,15 @@ def _checked_client(client: "OperatorClient") -> "OperatorClient":
     return client
 
 
-def _checked_store(store: "SqlLedger | None") -> "SqlLedger | None":
-    if store is not None:
-        from game_operator.ledger import SqlLedger
+def _journal_of(store: "SqlLedger | None") -> "Journal | None":
+    if store is None:
+        return None
+    from game_operator.backoffice.journal import Journal  # Loads what databases need.
+    from game_operator.ledger import SqlLedger
 
-        if not isinstance(store, SqlLedger):
-            raise TypeError(f"store must be None or a SqlLedger, not {type(store).__name__}")
-    return store
+    if not isinstance(store, SqlLedger):
+        raise TypeError(f"store must be None or a SqlLedger, not {type(store).__name__}")
+    return Journal(store)
 
 
 def _checked_share(share: Decimal) -> Decimal:

@@ -1,9 +1,15 @@
-"""Bets that were looked up and judged: what is kept of each, and what is committed of several at once."""
+"""
+Bets that were looked up and judged: what is kept of each, and what is committed of several at once.
 
+The brakes of a repairing run also count the repairs of the same person in the last 20 hours. So the same command, begun
+again after its run has ended, lets nothing more through.
+"""
+
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from game_operator.backoffice.journal.journal import Journal, move_items_script
-from game_operator.backoffice.journal.records import ItemResult, Run
+from game_operator.backoffice.journal import Journal, move_items_script
+from game_operator.backoffice.journal_records import ItemResult, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import Judgement, Ours, Verdict
 from game_operator.backoffice.reconcile.population import close_findings, judge_late_again, keep_looks
@@ -17,6 +23,8 @@ from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_id
 
 _LONGEST_ID: Final = 256
+#: Less than a day, so that a command at the same hour of each day begins anew.
+_COUNTED_MILLIS: Final = 20 * 3_600_000
 #: What a look that agrees resolves. What a late call has left is judged again, and resolved by a person alone.
 _BY_A_LOOK: Final = tuple(str(verdict) for verdict in Verdict if verdict.is_finding)
 _MAY_BE_SETTLED: Final = (BetState.OPEN, BetState.SPENT)
@@ -162,3 +170,21 @@ def call_of(bet: BetRecord, evidence: Evidence, run: Run) -> DepositCall | Rollb
         instance_id=there.instance_id,
         game=there.game,
     )
+
+
+class Tally(NamedTuple):
+    """How many bets there are, and the money at stake in all."""
+
+    bets: int
+    total_cents: int
+
+
+def settled_before(journal: Journal, run: Run, now_millis: int) -> list[tuple[int, int]]:
+    """Return when, and for how many cents, the actor of *run* settled each bet lately, in earlier runs of the kind."""
+    return journal.moved_before(run, now_millis - _COUNTED_MILLIS, (Verdict.SETTLED, Verdict.REFUNDED))
+
+
+def tally_since(now_millis: int, settled: Iterable[tuple[int, int]]) -> Tally:
+    """Return how much of what was *settled* counts now."""
+    counted = [cents for at_millis, cents in settled if at_millis > now_millis - _COUNTED_MILLIS]
+    return Tally(len(counted), sum(counted))

@@ -1,11 +1,15 @@
-"""What people do about findings and lost bets: list them, resolve them, pay what is owed, and refund a bet."""
+"""
+What people do about findings and lost bets: list them, resolve them, pay what is owed, and refund a bet.
+
+``Reconciler`` has methods of the same names, which say what is raised.
+"""
 
 import time
 from collections.abc import Collection, Iterator
 from datetime import timedelta
 from functools import partial
 
-from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, bet_in, look_up_bet
 from game_operator.backoffice.reconcile.judge import Limits, judge
 from game_operator.backoffice.reconcile.population import looks_of, ours_of
@@ -51,13 +55,7 @@ def findings_of(
 
 
 def resolve(ledger: SqlLedger, finding_id: int, *, source: str = "", actor: str, reason: str) -> Finding:
-    """
-    Mark a finding as looked after, without paying; return it.
-
-    Raises:
-        FindingError: There is no such finding, it is of another source, or it is resolved already.
-        ConfigurationError: The actor or the reason is missing.
-    """
+    """Mark a finding as looked after, without paying; return it."""
     check_person(actor, reason)
 
     def script(dialect: SqlDialect) -> Steps[Finding]:
@@ -70,14 +68,7 @@ def resolve(ledger: SqlLedger, finding_id: int, *, source: str = "", actor: str,
 def pay(
     wallet: Wallet | JoinedWallet, finding_id: int, *, actor: str, reason: str, counting_claims: Collection[str] = ()
 ) -> Finding:
-    """
-    Post what is owed for a finding, once, and resolve it; return it, with ``paid_cents``.
-
-    Raises:
-        FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it; or
-            the claims that name its bet are not those of *counting_claims*.
-        ConfigurationError: The actor or the reason is missing.
-    """
+    """Post what is owed for a finding, once, and resolve it; return it, with ``paid_cents``."""
     check_person(actor, reason)
     ledger = _ledger_of(wallet)
     found = Office(ledger).read(partial(finding, finding_id))
@@ -111,11 +102,6 @@ def refund(
     Refund a bet that the provider does not know, as a person decides; ask the provider twice first.
 
     Its age and the two looks are as for a run; the *journal* has the looks of runs.
-
-    Raises:
-        RepairRefusedError: The provider knows the bet, or it is not OPEN, or it is young, or a claim names it.
-        NoAnswerError, ApiError: The provider does not say that it does not know the bet.
-        ConfigurationError: The actor or the reason is missing.
     """
     check_person(actor, reason)
     evidence, source = _not_found(client, bet_id), wallet.terms.source

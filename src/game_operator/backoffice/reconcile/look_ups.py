@@ -13,8 +13,8 @@ from concurrent.futures import Executor, Future
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal.journal import Journal, Paced
-from game_operator.backoffice.journal.records import Chunk, Item
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Chunk, Item, Paced
 from game_operator.backoffice.reconcile.batch import Looked
 from game_operator.backoffice.reconcile.evidence import (
     Evidence,

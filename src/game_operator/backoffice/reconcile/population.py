@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from game_operator.backoffice.journal.records import NewItem, Run
+from game_operator.backoffice.journal_records import NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
 from game_operator.codes import BetState

@@ -10,8 +10,8 @@ from functools import partial
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.backoffice.journal.journal import LEASE_MILLIS, Journal
-from game_operator.backoffice.journal.records import Run
+from game_operator.backoffice.journal import LEASE_MILLIS, Journal
+from game_operator.backoffice.journal_records import Run
 from game_operator.backoffice.reconcile import by_hand
 from game_operator.backoffice.reconcile.population import first_cursor, page
 from game_operator.backoffice.reconcile.report import KIND, ReconcileReport, report_of
@@ -203,11 +203,6 @@ class Reconciler:
         under_way = self._journal.under_way(KIND, self._source, self._service)
         mine = (run for run in self._journal.runs(KIND) if (run.source, run.service) == (self._source, self._service))
         return under_way or next(mine, None)
-
-    def progress(self) -> tuple[int, int]:
-        """Return how many parts of the run under way are done, and how many there are; each has up to 25 bets."""
-        run = self._journal.under_way(KIND, self._source, self._service)
-        return (0, 0) if run is None else self._journal.progress(run.id)
 
     def report(self, run_id: int | None = None) -> ReconcileReport:
         """Return the report of the run *run_id*, by default of the latest; raise RunError if there is none."""

@@ -1,17 +1,23 @@
-"""What a reconciliation has found: verdicts with the money at stake, findings, repairs and what is left."""
+"""
+What a reconciliation has found: verdicts with the money at stake, findings, repairs and what is left.
+
+It is a value, JSON, CSV, and one page of HTML that needs nothing else.
+"""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from game_operator.backoffice.csv_text import csv_lines
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import Item, Run
-from game_operator.backoffice.reconcile.advice import UNSEEN
-from game_operator.backoffice.reconcile.as_html import html
-from game_operator.backoffice.reconcile.brakes import Tally, settled_before, tally_since
+from game_operator import text as words
+from game_operator.backoffice.exports import csv_lines, page
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Item, Run
+from game_operator.backoffice.reconcile.batch import Tally, settled_before, tally_since
 from game_operator.backoffice.reconcile.by_hand import findings_of
 from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.errors import RunError
@@ -19,9 +25,15 @@ from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import Finding
 
 KIND: Final = "reconcile"
+#: What no reconciliation can see, in a sentence for every report.
+UNSEEN: Final = (
+    "Lost claims are not in this report: free bets and jackpots have no bet at the provider, so a claim that never "
+    "came cannot be looked up. Compare them with the provider's own records."
+)
+_TEMPLATE: Final = Path(__file__).parent / "templates" / "report.html"
+_MOST: Final = 500
+_HOUR: Final = 3_600_000
 _MOST_FINDINGS: Final = 1_000
-#: So many ids of each kind of finding are listed.
-_FIRST: Final = 5
 _COLUMNS: Final = (
     "bet_id",
     "verdict",
@@ -34,27 +46,6 @@ _COLUMNS: Final = (
     "at_millis",
     "detail",
 )
-
-
-class FindingKind(NamedTuple):
-    """The findings of one kind: how many, the money at stake, and the ids of the first of them."""
-
-    kind: str
-    findings: int
-    at_stake_cents: int
-    first_ids: tuple[int, ...]
-
-
-def by_kind(findings: Iterable[Finding]) -> list[FindingKind]:
-    """Return *findings* by their kinds, the most frequent first, with the first ids of each."""
-    kinds: dict[str, list[Finding]] = {}
-    for each in findings:
-        kinds.setdefault(each.kind, []).append(each)
-    listed = []
-    for kind, found in sorted(kinds.items(), key=lambda item: (-len(item[1]), item[0])):
-        first_ids = tuple(each.id for each in found[:_FIRST])
-        listed.append(FindingKind(kind, len(found), sum(each.at_stake_cents for each in found), first_ids))
-    return listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +86,6 @@ class ReconcileReport:
         return not (self.findings or self.other_findings or self.open.bets)
 
     @property
-    def findings_by_kind(self) -> list["FindingKind"]:
-        """The findings of the run by their kinds."""
-        return by_kind(self.findings)
-
-    @property
     def brakes_left(self) -> Tally | None:
         """How many bets, and how many cents, the brakes of the run still let through; None for a dry run."""
         options, run, before = self.run.options, self.run, self.settled_before
@@ -134,7 +120,20 @@ class ReconcileReport:
         Raises:
             ConfigurationError: Jinja2 is not installed.
         """
-        return html(self)
+        options = self.run.options
+        return page(
+            _TEMPLATE,
+            *(at, counted, named),
+            report=self,
+            run=self.run,
+            is_repairing=bool(options.get("repair")),
+            parameters=list(_parameters(options)),
+            advices=advices(),
+            repaired=self.items(Verdict.SETTLED, Verdict.REFUNDED, most=_MOST),
+            left=self.items(Verdict.SETTLE, Verdict.REFUND, most=_MOST),
+            most=_MOST,
+            unseen=UNSEEN,
+        )
 
     def document(self) -> dict[str, Any]:
         """Return what ``to_json`` writes."""
@@ -155,7 +154,6 @@ class ReconcileReport:
             "open": self.open._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
-            "findings_by_kind": [each._asdict() for each in self.findings_by_kind],
             "findings": [finding_document(each, self.now_millis) for each in self.findings],
             "other_findings": self.other_findings,
             "unseen": UNSEEN,
@@ -268,3 +266,57 @@ def _row(item: Item) -> dict[str, Any]:
     values = {name: value for name, value in item.values.items() if name != "again"}
     row = {"bet_id": item.key, "verdict": item.state, "at_stake_cents": item.at_stake_cents}
     return {**row, "at_millis": item.at_millis, **values}
+
+
+class Advice(NamedTuple):
+    """What a verdict means, and what to do about it."""
+
+    means: str
+    todo: str
+
+
+@cache
+def advices() -> Mapping[str, Advice]:
+    """Return the advice for each verdict and each other kind of finding, by its name."""
+    texts = tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
+    return {name: Advice(**text) for name, text in texts.items()}
+
+
+# Any: what a run was begun with, as JSON.
+def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a run was begun with, in words."""
+    yield "Least age of a bet", _age(options["min_age_millis"])
+    yield "Between two looks, at least", _age(options["second_look_millis"])
+    yield "Sample of all other bets", f"{100 * options['sample']:g} %"
+    yield "Calls a second, at most", f"{1_000_000 / options['interval_micros']:g}"
+    if options.get("repair"):
+        yield "Bets to settle, at most", str(options["max_bets"])
+        yield "Currency units to credit, at most", words.money(options["max_total_cents"])
+
+
+def at(millis: int | None) -> str:
+    """Return a time in UTC; what a wrong clock wrote as Unix milliseconds."""
+    if millis is None:
+        return "–"
+    try:
+        return f"{words.day_and_time(millis)} UTC"
+    except (OverflowError, ValueError):
+        return f"{millis} ms"
+
+
+def _age(millis: int) -> str:
+    """Return a length of time in whole units: of two days or more in days, and so on."""
+    for unit, noun in ((24 * _HOUR, "day"), (_HOUR, "hour"), (60_000, "minute")):
+        if millis >= 2 * unit:
+            return counted(round(millis / unit), noun)
+    return counted(max(0, round(millis / 1_000)), "second")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def named(verdict: str) -> str:
+    """Return a verdict in words."""
+    return verdict.replace("_", " ") or "not judged yet"

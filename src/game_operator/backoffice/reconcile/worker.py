@@ -10,14 +10,21 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
-from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
-from game_operator.backoffice.reconcile.batch import Batch, Judged, Looked, call_of, finding_of, result_of
-from game_operator.backoffice.reconcile.brakes import settled_before, tally_since
+from game_operator.backoffice.journal import Journal, add_items_to_script
+from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Paced, Run
+from game_operator.backoffice.reconcile.batch import (
+    Batch,
+    Judged,
+    Looked,
+    call_of,
+    finding_of,
+    result_of,
+    settled_before,
+    tally_since,
+)
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.look_ups import LookUps, NotNowError
@@ -31,7 +38,6 @@ from game_operator.codes import BetState
 from game_operator.errors import (
     ApiError,
     LeaseLostError,
-    LedgerError,
     LedgerUnavailableError,
     RepairRefusedError,
     TransportError,
@@ -99,26 +105,22 @@ class Worker:
             if chunk is None:
                 return
             try:
-                self._work_on(chunk, run, until)
+                with self._journal.giving_back(chunk):
+                    self._work_on(chunk, run, until)
             except LeaseLostError as lost:
                 _LOG.info("%s", lost, extra={"event": "reconcile.lease_lost", "run_id": run_id})
-            except BaseException as failed:  # Ctrl-C, too: nobody has to wait for the lease to run out.
-                with suppress(LedgerError):
-                    self._journal.save(chunk, [], again_millis=0)
-                if isinstance(failed, ApiError):  # No other one gets here.
-                    self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
+            except ApiError as failed:  # Only a refusal of the operator gets here.
+                self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
                 raise
 
     # --- looking up
 
     def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
         try:
-            is_done = self._looked_through(chunk, run, until)
+            if not self._looked_through(chunk, run, until):
+                self._journal.save(chunk, [], done=True)
         except NotNowError as later:
             self._journal.save(chunk, [], again_millis=later.ready_millis)
-            return
-        if not is_done:
-            self._journal.save(chunk, [], done=True)
 
     def _looked_through(self, chunk: Chunk, run: Run, until: float | None) -> bool:
         """Look up and judge what is left of a chunk; return whether that is committed as done."""

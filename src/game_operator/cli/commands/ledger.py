@@ -445,7 +445,7 @@ def _check_over(ledger: "SqlLedger", now: int) -> None:
 
 
 def _show_totals(report: "TotalsReport", closed: "TotalsClose | None") -> None:
-    from game_operator.backoffice.totals.table import headings, lines
+    from game_operator.backoffice.totals import headings, lines
 
     rows = [
         row._asdict() | {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}

@@ -23,7 +23,7 @@ from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
-    from game_operator.backoffice.journal.records import Run
+    from game_operator.backoffice.journal_records import Run
     from game_operator.ledger import SqlLedger
 
 
@@ -193,7 +193,7 @@ def show_report(report: "ReconcileReport", **more: int) -> None:
 
 
 def _show_advice(kinds: Iterable[str]) -> None:
-    from game_operator.backoffice.reconcile.advice import advices
+    from game_operator.backoffice.reconcile.report import advices
 
     for kind in dict.fromkeys(kinds):
         if kind in advices():
@@ -210,7 +210,7 @@ def _how_to_go_on(run: "Run") -> str:
 def status(*, source: Source = "", place: LedgerOptions) -> None:
     """Show where the latest run stands."""
     with _ledger(place, source) as ledger:
-        from game_operator.backoffice.journal.journal import Journal
+        from game_operator.backoffice.journal import Journal
         from game_operator.backoffice.reconcile.report import latest_run, report_of
 
         latest = latest_run(ledger, source)
@@ -249,7 +249,7 @@ def findings(
     The exit code is 1 if a finding is open.
     """
     with _ledger(place, source) as ledger:
-        from game_operator.backoffice.journal.journal import Journal
+        from game_operator.backoffice.journal import Journal
         from game_operator.backoffice.reconcile.by_hand import findings_of
         from game_operator.backoffice.reconcile.report import finding_document
 

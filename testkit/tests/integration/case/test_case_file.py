@@ -13,8 +13,8 @@ import pytest
 
 from game_operator import OperatorClient
 from game_operator.backoffice import CaseFile, case_file
-from game_operator.backoffice.journal.journal import Journal
-from game_operator.backoffice.journal.records import ItemResult, NewItem
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import ItemResult, NewItem
 from game_operator.ledger import SqlLedger, TableAccounts, Terms
 from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.backoffice.catalogue.changes import changes_between
+from game_operator.backoffice.catalogue.state import changes_between
 from game_operator.cli.commands.operator_api import what_changed
 from game_operator.ledger import SqlLedger
 from tests.support.catalogues import games_of, named

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,6 +140,8 @@ def test_what_a_reconciler_does_not_take(desk: Desk) -> None:
     """Whatever is awaited or keeps no journal, and times and numbers out of their ranges; each by its name."""
     with desk.ledger, pytest.raises(TypeError, match="OperatorClient, not AsyncOperatorClient"):
         Reconciler(desk.sandbox.async_client(), desk.wallet)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="SqlLedger, not SimpleNamespace"):
+        Reconciler(desk.client, Wallet(SimpleNamespace(apply=print)))
     with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not AsyncWallet"):
         Reconciler(desk.client, AsyncWallet(AsyncSqlLedger(desk.url)))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not SqlLedger"):

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator.backoffice.journal import journal
+from game_operator.backoffice import journal
 from game_operator.backoffice.reconcile import by_hand, reconciler, worker
 from game_operator.ledger.engine.address import path_of
 from testkit.tests.support.reconciling import REPAIR, Desk

@@ -133,3 +133,20 @@ class ItemResult(NamedTuple):
     at_stake_cents: int = 0
     evidence: bytes | None = None
     digest: bytes | None = None
+
+
+class Paced(NamedTuple):
+    """
+    How the calls of a chunk went, for the rate of the run.
+
+    Attributes:
+        answered: How many were answered.
+        failed: How many have failed since the last that was answered.
+        refused: Whether the service asked to be called less often.
+        wait_millis: For how long it asked, or 0.
+    """
+
+    answered: int = 0
+    failed: int = 0
+    refused: bool = False
+    wait_millis: int = 0

@@ -1,5 +1,5 @@
 """
-The journal: runs, chunks and items beside the ledger, in the same database.
+The journal: runs, chunks and items beside the ledger, in the same database, and documents by name.
 
 Each method is one transaction, unless its name ends in ``_script``: a script runs in a transaction with other work. Any
 number of processes on any number of machines may share a run. A chunk is taken by a lease, and each commit of it passes
@@ -8,17 +8,11 @@ a fence, the number of the attempt: a process that was slower than its lease com
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
 
-from game_operator.backoffice.journal.records import (
-    Chunk,
-    Item,
-    ItemResult,
-    NewItem,
-    Run,
-    RunState,
-)
-from game_operator.errors import LeaseLostError, RunError
+from game_operator.backoffice.journal_records import Chunk, Item, ItemResult, NewItem, Paced, Run, RunState
+from game_operator.errors import LeaseLostError, LedgerError, RunError
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
 from game_operator.ledger.office import Office
@@ -40,23 +34,6 @@ _SLOWEST_MICROS: Final = 60_000_000
 _LONGEST_WAIT_MILLIS: Final = 86_400_000
 #: A call that is farther off than this was set by a wrong clock.
 _FARTHEST_MICROS: Final = 2 * 1_000 * _LONGEST_WAIT_MILLIS
-
-
-class Paced(NamedTuple):
-    """
-    How the calls of a chunk went, for the rate of the run.
-
-    Attributes:
-        answered: How many were answered.
-        failed: How many have failed since the last that was answered.
-        refused: Whether the service asked to be called less often.
-        wait_millis: For how long it asked, or 0.
-    """
-
-    answered: int = 0
-    failed: int = 0
-    refused: bool = False
-    wait_millis: int = 0
 
 
 class Journal:
@@ -279,6 +256,18 @@ class Journal:
 
         Office(self.ledger).write(script)
 
+    @contextmanager
+    def giving_back(self, chunk: Chunk) -> Iterator[None]:
+        """Give *chunk* back if the block raises: the next worker need not wait for the lease to end."""
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except BaseException:  # Ctrl-C, too: the chunk is given back, and the error goes on.
+            with suppress(LedgerError):
+                self.save(chunk, (), again_millis=0)
+            raise
+
     def fence_script(self, dialect: SqlDialect, chunk: Chunk, *, done: bool = False) -> Steps[None]:
         """Renew the lease of *chunk*, or end it; raise LeaseLostError if another process has it."""
         now = yield from self.now_script(dialect)
@@ -294,19 +283,7 @@ class Journal:
     ) -> Steps[None]:
         """Store what became of items, and findings."""
         now = yield from self.now_script(dialect)
-        rows = [
-            (
-                each.state,
-                _encode(each.data),
-                each.at_stake_cents,
-                each.evidence,
-                each.digest,
-                now,
-                run_id,
-                each.key,
-            )
-            for each in results
-        ]
+        rows = [(each.state, _encode(each.data), *each[3:], now, run_id, each.key) for each in results]
         if rows:
             yield Execute(_sql(dialect)["save"], rows, many=True)
         if findings:
@@ -398,10 +375,6 @@ class Journal:
 
     # --- reading
 
-    def item(self, run_id: int, key: str) -> Item | None:
-        """Return an item of a run, or None."""
-        return Office(self.ledger).read(lambda dialect: self.item_script(dialect, run_id, key))
-
     def item_script(self, dialect: SqlDialect, run_id: int, key: str) -> Steps[Item | None]:
         """Return an item of a run, or None."""
         rows = yield Execute(_sql(dialect)["item"], (run_id, key))
@@ -422,6 +395,29 @@ class Journal:
         """Return how many items of a run are in each state, and the money at stake."""
         rows = self._rows("counts", run_id)
         return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
+
+    # --- documents
+
+    def document(self, name: str) -> bytes | None:
+        """Return the document called *name*, or None if there is none."""
+        rows = self._rows("document", name)
+        return bytes(rows[0][0]) if rows else None
+
+    def keep_document(self, name: str, body: bytes, *, before: bytes | None) -> bool:
+        """
+        Store *body* as the document called *name*, in the place of *before*, or of nothing if that is None.
+
+        Return False, and store nothing, if the document is another one by now: read it again. So programs that share a
+        database lose nothing of each other's, and nothing is locked while one of them thinks.
+        """
+
+        def script(dialect: SqlDialect) -> Steps[bool]:
+            sql, now = _sql(dialect), (yield from self.now_script(dialect))
+            if before is None:
+                return bool((yield Execute(sql["insert_document"], (name, body, now))))
+            return bool((yield Execute(sql["update_document"], (body, now, name, before))))
+
+        return Office(self.ledger).write(script)
 
     def _rows(self, name: str, *parameters: object) -> Rows:
         """Return the rows of a statement."""

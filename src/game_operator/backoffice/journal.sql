@@ -119,3 +119,13 @@ WHERE kind = ? AND source = ? AND service = ? AND actor = ? AND id < ? AND moved
 
 -- name: moved_items
 SELECT at_millis, at_stake_cents FROM {prefix}items WHERE run_id = ? AND state = ? AND at_millis > ?
+
+-- name: document
+SELECT body FROM {prefix}documents WHERE name = ?
+
+-- name: insert_document
+INSERT INTO {prefix}documents (name, body, at_millis) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING name
+
+-- A document is replaced only as it was read.
+-- name: update_document
+UPDATE {prefix}documents SET body = ?, at_millis = ? WHERE name = ? AND body = ? RETURNING name

@@ -1,15 +1,16 @@
-"""Totals as a table: which columns there are, what stands in them, and the table as CSV and as a page."""
+"""Totals as a table for people and for accounting programs: its columns and rows, as CSV and as one page of HTML."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from game_operator.backoffice.csv_text import csv_lines
-from game_operator.backoffice.pages import page
+from game_operator.backoffice.exports import csv_lines, page
 from game_operator.ledger.books.totals import DAY_MILLIS, KINDS, TotalsReport, TotalsRow, day_text
 from game_operator.text import duration, money
 
-_TEMPLATE: Final = Path(__file__).with_name("totals.html")
+__all__ = ["totals_csv", "totals_html"]
+
+_TEMPLATE: Final = Path(__file__).parent / "templates" / "totals.html"
 _DIMENSIONS: Final = ("day", "game", "instance")
 _HEADINGS: Final = {kind: kind.replace("_", " ").replace("rain", "RAIN") for kind in KINDS}
 _REVENUE: Final = "gross_gaming_revenue_cents"
@@ -23,8 +24,8 @@ def totals_csv(report: TotalsReport) -> Iterator[str]:
     """
     named = _dimensions(report)
     sums = [name for kind in KINDS for name in (kind, f"{kind}_cents")]
-    yield from csv_lines([(*named, "currency", "late", *sums, _REVENUE)])
     names = (*named, "currency", "late", *sums, _REVENUE)
+    yield from csv_lines([names])
     yield from csv_lines([_csv_cell(getattr(row, name)) for name in names] for row in report.rows)
 
 
@@ -66,7 +67,7 @@ def headings(report: TotalsReport) -> tuple[str, ...]:
 def lines(report: TotalsReport) -> Iterable[Sequence[str]]:
     """Yield the rows of the table for people, in currency units, and at the end the sum of each currency."""
     for row in report.rows:
-        named = [_name(getattr(row, name)) for name in _dimensions(report)]
+        named = [getattr(row, name) or "–" for name in _dimensions(report)]
         yield _line(report, row, named, f"{row.currency}, late" if row.late else row.currency)
     if len(report.rows) > 1 and _dimensions(report):
         for row in report.by_currency():
@@ -80,10 +81,6 @@ def _line(report: TotalsReport, row: TotalsRow, named: list[str], currency: str)
 
 def _amount(count: int, cents: int) -> str:
     return f"{money(cents)} ({count:,})" if count else "–"
-
-
-def _name(value: str | None) -> str:
-    return value or "–"
 
 
 def _dimensions(report: TotalsReport) -> list[str]:
