@@ -12,7 +12,7 @@ import griffe
 import pytest
 
 import game_operator
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from tests.support.reference import Reference
 from tools.public_api import DUMP, PACKAGES, ROOT, SOURCES, breakages, loaded, verdict, written
 
@@ -132,7 +132,7 @@ def test_help_begins_with_the_names_that_matter() -> None:
     assert 0 < shown.index(listed[0]) < shown.index(listed[-1]) < shown.index("PACKAGE CONTENTS")
 
 
-@pytest.mark.parametrize("ledger", [SqlLedger, AsyncSqlLedger, MemoryLedger])
+@pytest.mark.parametrize("ledger", [SqlLedger, AsyncSqlLedger])
 def test_signatures_do_not_inline_a_profile(ledger: type) -> None:
     """In ``inspect.signature``, help() and an editor the default of *terms* is a word, and not a page."""
     assert "terms: game_operator.ledger.api.Terms = Terms()" in str(inspect.signature(vars(ledger)["apply"]))

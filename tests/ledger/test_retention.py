@@ -245,6 +245,22 @@ def test_a_day_is_archived_first(database_url: str, archive: Path) -> None:
         assert ledger.verify(full=True).sound
 
 
+def test_a_file_of_another_ledger_is_not_replaced(sqlite_url: str, archive: Path) -> None:
+    """Two ledgers may give a day the same name: the file that is there stays, and so does the day."""
+    with SqlLedger(sqlite_url) as ledger:
+        played(ledger)
+        before = rows(sqlite_url, f"{_POSTINGS} ORDER BY id")
+        (day,) = (each.day for each in dropping(ledger, archive=archive).dropped)
+    (file,) = archive.iterdir()
+    with SqlLedger(sqlite_url.replace(".db", "-other.db")) as other:
+        played(other, [*HISTORY[:-1], claim("another")])
+        with pytest.raises(FileExistsError, match="another file has that name"):
+            dropping(other, archive=archive)
+        assert rows(other._url, "SELECT COUNT(*) FROM {p}postings") == [(len(before),)], day
+    assert archived(archive) == before
+    assert list(archive.iterdir()) == [file]
+
+
 def test_a_file_that_cannot_be_written(sqlite_url: str, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is none that seems complete, the day stays, and the next run archives and drops it."""
     with SqlLedger(sqlite_url) as ledger:

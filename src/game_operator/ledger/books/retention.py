@@ -202,7 +202,8 @@ class DayFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._check_not_another()
+            if self.path.exists() and not self._is_written():  # Another ledger's, which would be lost.
+                raise OSError(EEXIST, "another file has that name. Give each ledger a folder of its own")
             self._part.replace(self.path)
             if sys.platform != "win32":  # It opens no folders.
                 folder = os.open(self.path.parent, os.O_RDONLY)
@@ -210,17 +211,13 @@ class DayFile:
                     os.fsync(folder)
                 finally:
                     os.close(folder)
-            with self.path.open("rb") as file:
-                if file_digest(file, "sha256").digest() != self._digest.digest():
-                    raise OSError(EIO, "what is read back is not what was written")
+            if not self._is_written():
+                raise OSError(EIO, "what is read back is not what was written")
         return self._digest.hexdigest()
 
-    def _check_not_another(self) -> None:
-        """Raise OSError if the file is there with another content: another ledger's, which would be lost."""
-        if self.path.exists():
-            with self.path.open("rb") as file:
-                if file_digest(file, "sha256").digest() != self._digest.digest():
-                    raise OSError(EEXIST, "another file has that name. Give each ledger a folder of its own")
+    def _is_written(self) -> bool:
+        with self.path.open("rb") as file:
+            return file_digest(file, "sha256").digest() == self._digest.digest()
 
     @contextmanager
     def _named(self) -> Iterator[None]:
