@@ -2,6 +2,7 @@
 
 import gc
 import sqlite3
+import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -83,3 +84,24 @@ async def test_steps_can_still_work_after_a_generator_exit() -> None:
 
     assert "GeneratorExit" in run(_unwilling(), perform)
     assert "GeneratorExit" in await run_async(_unwilling(), perform)
+
+
+def test_an_error_goes_with_its_last_reference() -> None:
+    """No frame that it went through keeps it: with it would go locals such as a connection."""
+
+    class NoRoomError(Exception):
+        pass
+
+    def refusing() -> Steps[None]:
+        yield _raising(NoRoomError)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with pytest.raises(NoRoomError) as raised:
+            run(refusing())
+        seen = weakref.ref(raised.value)
+        del raised
+        assert seen() is None
+    finally:
+        gc.enable()

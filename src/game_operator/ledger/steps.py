@@ -133,9 +133,13 @@ def run(steps: Steps[T], perform: Callable[[Step], Answer] = _never) -> T:
             failed = None
             answer = step() if callable(step) else perform(step)
         except BaseException as raised:  # They know whether one item fails, or all; Ctrl-C undoes a transaction.
-            if getgeneratorstate(steps) == GEN_CLOSED:
-                return _result(raised)  # type: ignore[no-any-return]  # It is what the steps return.
-            failed = _throwable(raised)
+            if getgeneratorstate(steps) != GEN_CLOSED:
+                failed = _throwable(raised)
+                continue
+            failed = None  # In its own traceback it would live until the next collection of garbage.
+            if isinstance(raised, StopIteration):
+                return raised.value  # type: ignore[no-any-return]  # It is what the steps return.
+            raise
 
 
 async def run_async(steps: Steps[T], perform: Callable[[Step], Answer] = _never) -> T:
@@ -151,16 +155,13 @@ async def run_async(steps: Steps[T], perform: Callable[[Step], Answer] = _never)
             if hasattr(answer, "__await__"):
                 answer = await answer
         except BaseException as raised:  # CancelledError, too, is for them to handle.
-            if getgeneratorstate(steps) == GEN_CLOSED:
-                return _result(raised)  # type: ignore[no-any-return]  # As above.
-            failed = _throwable(raised)
-
-
-def _result(raised: BaseException) -> Answer:
-    """Return what steps that have ended returned; raise what they raised."""
-    if isinstance(raised, StopIteration):
-        return raised.value
-    raise raised
+            if getgeneratorstate(steps) != GEN_CLOSED:
+                failed = _throwable(raised)
+                continue
+            failed = None  # As above.
+            if isinstance(raised, StopIteration):
+                return raised.value  # type: ignore[no-any-return]  # As above.
+            raise
 
 
 def _throwable(raised: BaseException) -> BaseException:
