@@ -243,7 +243,8 @@ def test_a_sample_that_is_not_there_is_2(run: Run, tmp_path: Path, monkeypatch: 
 
 def test_an_operation_has_to_be_named(run: Run) -> None:
     """Nobody guesses it; the four are named (spec §4.1)."""
-    assert "Missing option '--operation'" in run("profile", "check", VECTORS / "deposit.body").err
+    missing = run("profile", "check", VECTORS / "deposit.body").err
+    assert "Missing option '--operation'. Choose from: withdraw, deposit, rollback, player-balance" in missing
     told = run("profile", "check", VECTORS / "deposit.body", "--operation", "balance")
     assert (told.code, told.out) == (2, "")
     assert "'withdraw', 'deposit', 'rollback', 'player-balance'" in told.err

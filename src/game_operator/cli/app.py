@@ -162,7 +162,8 @@ def _outcome(args: list[str]) -> int:
         # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
         context: Any = getattr(misused, "ctx", None)
         advice = f"Try: {context.command_path if context else _NAME} --help"
-        stopped = StoppedError(ExitCode.USAGE, misused.format_message(), advice=advice, name="UsageError")
+        message = " ".join(misused.format_message().split())  # Choices stand on lines of their own.
+        stopped = StoppedError(ExitCode.USAGE, message, advice=advice, name="UsageError")
     except typer.Abort:
         pass
     return stopped.show(as_json=as_json)

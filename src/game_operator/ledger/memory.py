@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 class MemoryLedger(SqlLedger):
     """
-    A SqlLedger on SQLite in memory. Nothing outlives it, and nothing but it can reach its tables.
+    A SqlLedger on SQLite in memory. Nothing but it can reach its tables, and a forked child has none of them.
 
     ``may_bet`` and ``after`` are called with None for a connection; ``may_bet`` may ask ``spent`` without one.
 
