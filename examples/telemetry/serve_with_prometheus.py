@@ -1,5 +1,5 @@
 """
-Run `game-operator` with metrics for Prometheus: each worker answers at a port of its own.
+Run `game-operator` with metrics for Prometheus: each worker answers at a separate port.
 
     METRICS_FOLDER=/run/wallet-metrics python serve_with_prometheus.py serve --telemetry --workers 4 …
 

@@ -279,7 +279,8 @@ def test_what_maintain_drops(run: Run, database: str, tmp_path: Path) -> None:
     (dropped,) = run("ledger", "maintain", "--drop-after", 90, "--archive", tmp_path, "--json").document["dropped"]
     assert dropped["postings"] == 2
     assert Path(dropped["file"]).parent == tmp_path
-    assert run("ledger", "maintain", "--archive", tmp_path).code == 2
+    alone = run("ledger", "maintain", "--archive", tmp_path)
+    assert (alone.code, "Pass --drop-after, too" in alone.err) == (2, True)
 
 
 def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> None:

@@ -227,6 +227,8 @@ def maintain(
     It closes days for totals, checks what is new, reads a part again, and renews statistics. It drops nothing unless
     --drop-after is given. The next run goes on where this one stops. The exit code is 1 with findings.
     """
+    if archive is not None and drop_after is None:
+        raise typer.BadParameter("--archive is for what is dropped. Pass --drop-after, too. Nothing was done.")
     age = None if drop_after is None else timedelta(days=drop_after)
     with place.opened() as ledger, waiting("Maintaining the ledger …"):
         try:

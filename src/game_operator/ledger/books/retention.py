@@ -203,7 +203,7 @@ class DayFile:
             os.fsync(self._file.fileno())
             self._file.close()
             if self.path.exists() and not self._is_written():  # Another ledger's, which would be lost.
-                raise OSError(EEXIST, "another file has that name. Give each ledger a folder of its own")
+                raise OSError(EEXIST, "another file has that name. Give each ledger a separate folder")
             self._part.replace(self.path)
             if sys.platform != "win32":  # It opens no folders.
                 folder = os.open(self.path.parent, os.O_RDONLY)
