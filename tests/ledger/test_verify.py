@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -58,6 +59,7 @@ def fill(url: str) -> None:
         ledger.open_account("p1", Decimal(100))
         ledger.open_account("p2", Decimal(100))
         for call in HISTORY:
+            time.sleep(0.002)  # Each in a later millisecond: an account that moves often would run ahead of others.
             ledger.apply(call)
         ledger.adjust("p1", Decimal("-20.00"), reference="cashout-1")
 
