@@ -113,6 +113,6 @@ def test_a_clock_that_steps_under_load(sqlite_url: str) -> None:
     clock = _Clock(steps)
     clock.now += TEN_MINUTES
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        answers = in_threads(ledger, shares(traffic.arrivals(), 8))
+        answers = in_threads(ledger.apply, shares(traffic.arrivals(), 8))
         deliver(ledger.apply, traffic.in_order(), answers)
     assert problems(read_books(sqlite_url), traffic.stories, answers) == []

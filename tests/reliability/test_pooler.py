@@ -73,7 +73,7 @@ def test_traffic_of_threads_and_tasks(bouncer: PgBouncer, postgres_url: str) -> 
 
     def threads(traffic: Traffic) -> None:
         with SqlLedger(url, patience_seconds=30) as ledger:
-            answers.extend(in_threads(ledger, shares(traffic.arrivals(), 4)))
+            answers.extend(in_threads(ledger.apply, shares(traffic.arrivals(), 4)))
             deliver(ledger.apply, traffic.in_order(), answers)
 
     with ThreadPoolExecutor(4) as pool:

@@ -15,7 +15,7 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.api import Terms
+from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
@@ -42,10 +42,39 @@ def _beside(work: Callable[[], object]) -> Iterator[None]:
         done.result()
 
 
-def _kill_and_restart(server: PostgresServer, times: int, done: threading.Event, random: Random) -> list[float]:
+class _UnderWay:
+    """Applies calls, and counts those that are not answered yet."""
+
+    def __init__(self, apply: Callable[[WebhookCall], Outcome]) -> None:
+        self._apply = apply
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def __call__(self, call: WebhookCall) -> Outcome:
+        self._add(1)
+        try:
+            return self._apply(call)
+        finally:
+            self._add(-1)
+
+    def _add(self, number: int) -> None:
+        with self._changed:
+            self._count += number
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until a call is under way."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._count > 0, timeout=60)
+
+
+def _kill_and_restart(
+    server: PostgresServer, times: int, under_way: _UnderWay, done: threading.Event, random: Random
+) -> list[float]:
     """Return when it was killed."""
     killed: list[float] = []
     while len(killed) < times and not done.wait(random.uniform(0.05, 0.4)):
+        under_way.wait()
         killed.append(time.monotonic())
         server.kill()
         time.sleep(random.uniform(0.0, 0.3))
@@ -63,11 +92,12 @@ def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int)
     open_accounts(url, openings(PLAYERS))
     traffic, done = Traffic(seed, PLAYERS, bets), threading.Event()
     with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger, ThreadPoolExecutor(1) as pool:
-        killing = pool.submit(_kill_and_restart, server, kills, done, random_of(seed))
+        apply = _UnderWay(ledger.apply)
+        killing = pool.submit(_kill_and_restart, server, kills, apply, done, random_of(seed))
         answers: Log = []
         while not killing.done():
             # All over again until the last kill: repeats are load too, and must change nothing.
-            answers += in_threads(ledger, shares(traffic.arrivals(), 8), seconds=600)
+            answers += in_threads(apply, shares(traffic.arrivals(), 8), seconds=600)
         done.set()
         killed = killing.result()
         deliver(ledger.apply, traffic.in_order(), answers)
@@ -167,7 +197,7 @@ def test_sessions_are_ended(postgres_url: str, function: str) -> None:
         ending = pool.submit(_end_sessions, postgres_url, function, until, ended, random_of(4))
         answers: Log = []
         while len(ended) < 5 and not ending.done():
-            answers += in_threads(ledger, shares(traffic.arrivals(), 8))
+            answers += in_threads(ledger.apply, shares(traffic.arrivals(), 8))
         until.set()
         ending.result()
         deliver(ledger.apply, traffic.in_order(), answers)
@@ -318,7 +348,7 @@ def test_a_true_deadlock(postgres_url: str) -> None:
             for attempt in count():
                 with SqlLedger(postgres_url, patience_seconds=30) as ledger:
                     # By batches, or we would never hold both.
-                    answers += in_threads(ledger, _for_two(attempt))
+                    answers += in_threads(ledger.apply, _for_two(attempt))
                 if _deadlocks(postgres_url) or time.monotonic() > until:
                     break
         finally:

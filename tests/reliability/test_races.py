@@ -49,7 +49,7 @@ def test_16_threads_and_4_processes_conserve_money(url: str, players: int, cents
     here, there = Traffic(1, names, 60, poor=poor, name="here"), Traffic(2, names, 100, poor=poor, name="there")
     with nothing_grows(), SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
         elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
-        answers = in_threads(ledger, shares(here.arrivals(), THREADS)) + elsewhere.result()
+        answers = in_threads(ledger.apply, shares(here.arrivals(), THREADS)) + elsewhere.result()
         deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers)
     assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
     # The rich decline no more than the wagers that nobody can pay.
@@ -68,7 +68,7 @@ def test_poor_players_are_never_below_zero(url: str) -> None:
     open_accounts(url, openings(names, 2_000))
     traffic = Traffic(3, names, 100, poor=True)
     with SqlLedger(url) as ledger:
-        answers = in_threads(ledger, shares(traffic.arrivals(), THREADS))
+        answers = in_threads(ledger.apply, shares(traffic.arrivals(), THREADS))
         deliver(ledger.apply, traffic.in_order(), answers)
     assert problems(read_books(url), traffic.stories, answers) == []
     assert "INSUFFICIENT_BALANCE" in codes(answers, "withdraw")
@@ -78,7 +78,7 @@ def test_50_withdraws_of_a_balance_for_33(url: str) -> None:
     """D01: 100.00 and 50 wagers of 3.00 at once: 33 are taken, 17 declined, 1.00 is left."""
     open_accounts(url, {"p1": 10_000})
     with SqlLedger(url) as ledger:
-        answers = in_threads(ledger, [[withdraw(f"b{number}", amount_cents=300)] for number in range(50)])
+        answers = in_threads(ledger.apply, [[withdraw(f"b{number}", amount_cents=300)] for number in range(50)])
     taken = codes(answers, "withdraw")
     assert (taken.count(None), taken.count("INSUFFICIENT_BALANCE")) == (33, 17)
     books = read_books(url)
@@ -92,7 +92,7 @@ def test_identical_calls_from_all_threads_and_processes(url: str, crowd: Process
     with SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
         for call in (withdraw(), deposit()):
             elsewhere = beside.submit(crowd.send, url, [[[call]] * 4] * crowd.count)
-            answers = in_threads(ledger, [[call]] * THREADS) + elsewhere.result()
+            answers = in_threads(ledger.apply, [[call]] * THREADS) + elsewhere.result()
             assert codes(answers, call.operation) == [None] * 32
     books = read_books(url)
     assert books.accounts == {"p1": 10_000 - 500 + 1250}
@@ -282,7 +282,7 @@ def test_long_histories(url: str, seed: int, crowd: Processes, record_property: 
     here, there = (Traffic(seed, names, 1000, poor=seed % 3 == 0, name=name) for name in ("here", "there"))
     with SqlLedger(url, patience_seconds=60) as ledger, ThreadPoolExecutor(1) as beside:
         elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
-        answers = in_threads(ledger, shares(here.arrivals(), THREADS), seconds=600) + elsewhere.result()
+        answers = in_threads(ledger.apply, shares(here.arrivals(), THREADS), seconds=600) + elsewhere.result()
         deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers, seconds=600)
     assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
     assert_idle(url)

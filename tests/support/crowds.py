@@ -18,7 +18,7 @@ from game_operator.ledger import Outcome, SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
-from tests.support.traffic import Answer, Log, deliver
+from tests.support.traffic import Answer, Apply, Log, deliver
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
@@ -35,14 +35,14 @@ def open_accounts(url: str, openings: Mapping[str, int]) -> None:
             ledger.open_account(player_id, amount_from_cents(cents))
 
 
-def in_threads(ledger: SqlLedger, shares: Sequence[Sequence[WebhookCall]], *, seconds: float = 60.0) -> Log:
+def in_threads(apply: Apply, shares: Sequence[Sequence[WebhookCall]], *, seconds: float = 60.0) -> Log:
     """Send each share in a thread of its own, all at the same moment; return what was answered."""
     log: Log = []
     start = Barrier(len(shares))
 
     def send(share: Sequence[WebhookCall]) -> None:
         start.wait()
-        deliver(ledger.apply, share, log, seconds=seconds)
+        deliver(apply, share, log, seconds=seconds)
 
     with ThreadPoolExecutor(len(shares)) as pool:
         for sent in [pool.submit(send, share) for share in shares]:
@@ -65,7 +65,7 @@ def meet(_number: int = 0) -> None:
 def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
     with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
         meet()
-        return in_threads(ledger, shares)
+        return in_threads(ledger.apply, shares)
 
 
 def worker_context() -> "SpawnContext | ForkServerContext":
