@@ -283,22 +283,28 @@ class Book:
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
         # First, because it may fail: nothing of a call that fails may be noted.
         body = body_of(call) if decision.anomaly or _is_claim(call) else b""
-        currency = currency_named(call, terms) if decision.record is not None else None
+        currency = None if decision.record is None else currency_named(call, terms)
         if decision.record is not None:
-            self._note_record(call, decision, decision.record._replace(currency=currency), body)
+            record = decision.record if currency is None else decision.record._replace(currency=currency)
+            self._note_record(call, decision, record, body)
         if decision.bet is not None:
-            bet = decision.bet._replace(source=self.source) if self.source else decision.bet
-            is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
-            if bet.bet_id not in self.bets and isinstance(call, WithdrawCall):
-                bet = bet._replace(currency=currency)
-            (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
-            self.bets[bet.bet_id] = bet
+            self._note_bet(call, decision.bet, currency)
         if decision.replayed and not _is_claim(call):
             _log_differences(call, self.bets.get(call.bet_id or ""))
         if decision.anomaly:
             self._note_anomaly(call, terms.rules, decision, body)
         if decision.due_cents is not None:
             self._note_late_call(call, terms.rules, decision.due_cents, body)
+
+    def _note_bet(self, call: MovingCall, bet: BetRecord, currency: str | None) -> None:
+        is_known = bet.bet_id in self.bets
+        is_new = not is_known or bet.bet_id in self.changes.new_bets
+        if self.source:
+            bet = bet._replace(source=self.source)
+        if currency is not None and not is_known and isinstance(call, WithdrawCall):
+            bet = bet._replace(currency=currency)
+        (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
+        self.bets[bet.bet_id] = bet
 
     def _note_record(self, call: MovingCall, decision: Decision, record: CallRecord, body: bytes) -> None:
         changes = self.changes
