@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.errors import ConfigurationError, WebhookSignatureError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.signing import digest_signed, verifies
+from game_operator.protocol.signing import verifies
 from game_operator.signers.keys import load_public_key
 
 #: What may have become of a body that is not all there, for the log.
@@ -150,19 +150,6 @@ class RsaSignature:
             if verifies(key, signature, body):
                 return
         raise WebhookSignatureError(self._reason(signature, body))
-
-    def digest_signed(self, request: WebhookRequest, profile: Profile) -> bytes | None:
-        """
-        Return the SHA-256 of the body that the signature in *request* was made for; None if none of the keys made it.
-
-        It tells a body that was changed from a call that somebody else signed. *profile* names the header.
-
-        Raises:
-            WebhookSignatureError: There is no signature, or it is not Base64.
-        """
-        signature = _signature_in(request, profile.signature_header)
-        found = (digest_signed(key, signature) for key in self._keys)
-        return next((digest for digest in found if digest is not None), None)
 
     def _reason(self, signature: bytes, body: bytes) -> str:
         if len(signature) not in {key.key_size // 8 for key in self._keys}:
