@@ -13,8 +13,8 @@ from game_operator import ConfigurationError, Profile, WithdrawCall
 from game_operator.cli.commands.profile import FIELDS
 from game_operator.ledger import Terms
 from game_operator.profile import DEFAULT_FIELDS
-from game_operator.protocol.webhook import _WRITTEN
 from game_operator.webhooks import WebhookCall
+from game_operator_testkit.provider.bodies import _WRITTEN
 from tests.support.wire import examples
 
 DEFAULTS: dict[str, Any] = {

@@ -12,7 +12,6 @@ from game_operator import Profile
 from game_operator.errors import InstancesUnavailableError, MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     AcceptUnsigned,
     BalanceCall,
@@ -27,7 +26,7 @@ from game_operator.webhooks import (
     error,
     success,
 )
-from tests.support.webhooks import BALANCE, DEPOSIT, GENUINE, ROLLBACK, WITHDRAW, Handler, code_of, encoded
+from tests.support.webhooks import BALANCE, DEPOSIT, GENUINE, ROLLBACK, WITHDRAW, Handler, code_of, encoded, read_reply
 
 _CALLS: dict[str, type[WebhookCall]] = {
     "/withdraw": WithdrawCall,

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import Profile
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, shown
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     HandledCall,
     HttpReply,
@@ -37,6 +36,7 @@ from tests.support.webhooks import (
     Handler,
     code_of,
     encoded,
+    read_reply,
     signature_of,
     signed,
 )

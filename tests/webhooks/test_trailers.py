@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
 from tests.support.proxies import behind, needs
 from tests.support.servers import asgi_server, reply_to, request_bytes
-from tests.support.webhooks import BALANCE, AsyncHandler, encoded, signature_of
+from tests.support.webhooks import BALANCE, AsyncHandler, encoded, read_reply, signature_of
 
 pytestmark = pytest.mark.outside
 

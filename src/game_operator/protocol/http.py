@@ -113,19 +113,11 @@ def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
     return ""
 
 
-def pairs_of(headers: Mapping[str, str]) -> HeaderPairs:
-    """Return the *headers* of an ``HttpReply`` as pairs of bytes, for logs and reports."""
-    return tuple((_latin(name), _latin(value)) for name, value in headers.items())
-
-
-def _latin(text: str) -> bytes:
-    # A wallet in this process may use characters that no header can carry.
-    return text.encode("latin-1", "backslashreplace")
-
-
 def redacted(reply: HttpReply, redact: Callable[[bytes], bytes]) -> HttpReply:
     """Return *reply* with its body and the value of each header as *redact* returns them."""
-    headers = {name: redact(_latin(value)).decode("latin-1") for name, value in reply.headers.items()}
+    # A wallet in this process may use characters that no header can carry.
+    raw = {name: value.encode("latin-1", "backslashreplace") for name, value in reply.headers.items()}
+    headers = {name: redact(value).decode("latin-1") for name, value in raw.items()}
     return replace(reply, headers=headers, body=redact(reply.body))
 
 

@@ -19,8 +19,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpRequest, is_loopback
 from game_operator.protocol.signing import Signature
-from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.sync import Wire
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Begun, Carried, Delivery, DeliveryInDoubtError, delivered
 from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, UNSIGNED, Request
