@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, proxy_at, proxy_of_environment
+from game_operator.client.settings import ReadLimits, base_url_of, proxy_at, proxy_of_environment
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -24,6 +24,7 @@ from game_operator.protocol.exchange import (
     Send,
     Step,
     TransportFailed,
+    checked_seconds,
     exchange,
 )
 from game_operator.protocol.http import HttpReply, without_echoes
@@ -139,7 +140,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 setting="private_key",
                 remedy="Use AsyncOperatorClient with it.",
             )
-        self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
+        self._signatures = RememberedSignatures(signer)
         proxy_of = partial(proxy_of_environment, self._base_url) if way is None and trust_env else lambda: way
         self._wire = self._make_wire(
             type(self).__name__, self._base_url, http_client, ssl_context, trust_env, limits.of, proxy_of

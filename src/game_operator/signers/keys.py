@@ -347,16 +347,14 @@ _REMEMBERED = 1024
 
 class RememberedSignatures:
     """
-    Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it.
+    Signatures by message: a thousand recent ones; threads and event loops may share it.
 
     Attributes:
         signer: Signs what is not remembered.
     """
 
-    def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
+    def __init__(self, signer: Signer | AsyncSigner) -> None:
         self.signer: Signer | AsyncSigner = signer
-        self._forever = forever
-        self._first: list[Signature] = []
         # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
         self._recent: Callable[[bytes], list[Signature]] = lru_cache(_REMEMBERED)(lambda _message: [])
 
@@ -367,14 +365,14 @@ class RememberedSignatures:
         Raises:
             SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
-        slot = self._first if message == self._forever else self._recent(message)
+        slot = self._recent(message)
         if not slot:
             slot.append(Signature.of(checked_signature(cast("Signer", self.signer).sign(message))))
         return slot[0]
 
     async def sign_async(self, message: bytes) -> Signature:
         """Return what ``sign`` returns, with any signer, and without blocking the event loop."""
-        slot = self._first if message == self._forever else self._recent(message)
+        slot = self._recent(message)
         if not slot:
             slot.append(Signature.of(checked_signature(await signed_async(self.signer, message))))
         return slot[0]
