@@ -412,7 +412,7 @@ def test_making_a_client_opens_nothing(kind: Any, private_key: RSAPrivateKey) ->
     """The first call connects, and no sooner (docs/decisions/0004)."""
     with HostileServer(_FOUND) as server:
         client = _made(kind, private_key, base_url=server.base_url)
-        assert client._wire._ours == {}
+        assert not client._wire._ours
         assert server.connections == []
 
 
