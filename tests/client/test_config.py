@@ -244,21 +244,6 @@ def test_a_changed_setting_is_refused_alike(
 
 
 @pytest.mark.parametrize(
-    ("limits", "error"),
-    [
-        pytest.param({"other": 0}, ConfigurationError, id="no byte"),
-        pytest.param({"catalogue": -1}, ConfigurationError, id="less than none"),
-        pytest.param({"other": 1.5}, TypeError, id="half a byte"),
-        pytest.param({"catalogue": True}, TypeError, id="True"),
-    ],
-)
-def test_a_read_limit_is_refused(limits: dict[str, Any], error: type[Exception]) -> None:
-    """It is a number of bytes, at least 1 (assumed, docs/decisions/0004)."""
-    with pytest.raises(error):
-        ReadLimits(**limits)
-
-
-@pytest.mark.parametrize(
     ("policy", "error"),
     [
         pytest.param({"max_retries": -1}, ConfigurationError, id="fewer than none"),

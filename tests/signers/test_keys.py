@@ -300,7 +300,6 @@ def test_any_object_that_signs_is_taken_as_it_is() -> None:
         pytest.param(Remote(), False, id="a method"),
         pytest.param(AsyncRemote(), True, id="an async method"),
         pytest.param(Holder(functools.partial(AsyncRemote().sign)), True, id="a partial of one"),
-        pytest.param(Holder(AsyncCallable()), True, id="an object with an async __call__"),
         pytest.param(Holder(lambda message: message), False, id="a lambda"),
     ],
 )

@@ -543,23 +543,6 @@ def test_an_async_handler_is_not_for_handle(receiver: WebhookReceiver) -> None:
             call("/withdraw", {}, b"", handler)
 
 
-class _CallableMethod:
-    async def __call__(self, call: WebhookCall) -> Any:
-        return success(balance_cents=7)
-
-
-class _OfCallables:
-    withdraw = deposit = rollback = player_balance = _CallableMethod()
-
-
-def test_methods_may_be_callables(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
-    """Such as an object with an async __call__."""
-    handler: Any = _OfCallables()
-    body = encoded(WITHDRAW)
-    reply = asyncio.run(receiver.handle_async("/withdraw", signed(private_key, body), body, handler))
-    assert read_reply(reply.body).balance_cents == 7
-
-
 def test_an_async_method_behind_a_decorator_is_named(
     receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -42,16 +42,6 @@ class ReadLimits:
     catalogue: int = 16 * 1024 * 1024
     other: int = 4 * 1024 * 1024
 
-    def __post_init__(self) -> None:
-        for name in ("catalogue", "other"):
-            size = getattr(self, name)
-            if type(size) is not int:
-                raise TypeError(f"{name} must be a number of bytes, not {type(size).__name__}")
-            if size < 1:
-                raise ConfigurationError(
-                    f"{name} is {size}, but no answer is shorter than 1 byte.", setting="read_limits"
-                )
-
     def of(self, operation_name: str) -> int:
         """Return the limit for the endpoint *operation_name*."""
         return self.catalogue if operation_name == "fetch-games" else self.other

@@ -5,7 +5,6 @@ A key comes from a PEM, a file or a key object, and is loaded and checked once. 
 error trackers show the locals of every frame, so errors leave the functions that see a PEM ``without_frames``.
 """
 
-import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -180,11 +179,7 @@ def checked_signature(raw: object) -> bytes:
 
 def is_async(signer: Signer | AsyncSigner) -> bool:
     """Return whether *signer* has to be awaited."""
-    method = signer.sign
-    while isinstance(method, functools.partial):
-        method = method.func
-    called = getattr(method, "__call__", None)  # noqa: B004 - an object may be callable by an async __call__
-    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
+    return inspect.iscoroutinefunction(signer.sign)
 
 
 async def signed_async(signer: Signer | AsyncSigner, message: bytes) -> bytes:

@@ -135,12 +135,6 @@ class RsaSignature:
         count = len(getattr(self, "_keys", ()))  # An error tracker shows one whose construction failed, too.
         return f"RsaSignature({count} key{'s'[: count != 1]})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-        pems = [key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in self._keys]
-        return RsaSignature, (pems,)
-
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body, as ``Authenticator.authenticate`` describes."""
         signature, body = _signature_in(request, profile.signature_header), request.body
