@@ -218,8 +218,8 @@ _REFUSED_AT_CONSTRUCTION = [
     pytest.param({"read_limits": 1}, TypeError, "read_limits must be of the type ReadLimits", id="a number of bytes"),
     pytest.param({"trust_env": "no"}, TypeError, "trust_env must be of the type bool", id="trust in words"),
     pytest.param({"allow_insecure_http": "no"}, TypeError, "allow_insecure_http must be of", id="permission in words"),
-    pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be callable", id="a word for a watcher"),
-    pytest.param({"on_exchange": _watch}, ConfigurationError, "on_exchange is async", id="an async watcher"),
+    pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be a function", id="a word for a watcher"),
+    pytest.param({"on_exchange": _watch}, TypeError, "and not an async one", id="an async watcher"),
 ]
 
 
@@ -416,7 +416,6 @@ def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key
     [
         ("https://api.example.com", "HTTPS://API.Example.COM:443/", True),
         ("https://api.example.com", "https://api.example.com.:", True),
-        ("http://[::1]", "http://[0:0:0:0:0:0:0:1]:80", True),
         ("https://xn--bcher-kva.example", "https://XN--Bcher-KVA.example", True),
         ("https://api.example.com:8443/Games", "https://API.example.com:08443/Games/", True),
         ("https://api.example.com", "http://api.example.com:443", False),

@@ -357,7 +357,7 @@ def no_privileges() -> Iterator[None]:
     [
         pytest.param(lambda path: None, ["No such file", "Check the path"], id="missing"),
         pytest.param(lambda path: path.mkdir(), ["directory", "Check the path"], id="a directory"),
-        pytest.param(lambda path: path.write_bytes(b"-" * 65_537), ["larger than 65536"], id="too large for a key"),
+        pytest.param(lambda path: path.write_bytes(b"-" * 65_537), ["is not PEM"], id="too large for a key"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(

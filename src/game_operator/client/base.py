@@ -151,14 +151,9 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 setting="proxy",
                 remedy="Give the proxy to your http_client, or leave http_client out.",
             )
-        if on_exchange is not None and not callable(on_exchange):
-            raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
-        if inspect.iscoroutinefunction(on_exchange):
-            raise ConfigurationError(
-                "on_exchange is async, but it is called and not awaited.",
-                setting="on_exchange",
-                remedy="Pass an ordinary function.",
-            )
+        returns_at_once = callable(on_exchange) and not inspect.iscoroutinefunction(on_exchange)
+        if on_exchange is not None and not returns_at_once:
+            raise TypeError("on_exchange must be a function that returns at once, and not an async one")
         self._on_exchange, self._telemetry = on_exchange, telemetry
         self._owns_wire = True
         # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
@@ -263,8 +258,4 @@ def _check_kind(name: str, value: object, kind: type) -> None:
 
 
 def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
-    if isinstance(retries, RetryPolicy):
-        return retries
-    if type(retries) is not int:
-        raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
-    return RetryPolicy(max_retries=retries)
+    return retries if isinstance(retries, RetryPolicy) else RetryPolicy(max_retries=retries)

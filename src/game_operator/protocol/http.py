@@ -5,7 +5,6 @@ A debugging service may echo our headers. A reader of such an echo in a log coul
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Final
@@ -132,8 +131,6 @@ def service_name(base_url: str, operator_id: str) -> str:
     """
     parts = urlsplit(base_url)
     host = (parts.hostname or "").removesuffix(".")
-    with suppress(ValueError):  # An address of IPv6 has several spellings.
-        host = str(ip_address(host))
     netloc = f"[{host}]" if ":" in host else host
     if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
         netloc += f":{parts.port}"

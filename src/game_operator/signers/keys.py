@@ -45,6 +45,7 @@ KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
 PublicKeySource: TypeAlias = Path | str | bytes | RSAPublicKey
 """What stands for a public key: a path, PEM text or bytes, or a key object."""
 
+#: No key is longer. A path may lead to a file without end.
 _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -315,13 +316,11 @@ def _read_file(path: Path, argument: str) -> tuple[str, bytes]:
     name = shown(name)
     try:
         with path.open("rb") as file:
-            pem = file.read(_LARGEST_FILE + 1)
+            pem = file.read(_LARGEST_FILE)
     except (OSError, ValueError) as failed:
         reason = getattr(failed, "strerror", None) or type(failed).__name__
         remedy = "Check the path and the permissions of this process."
         raise _unfit(name, f"cannot be read: {reason}", remedy, argument) from None
-    if len(pem) > _LARGEST_FILE:
-        raise _unfit(name, f"is larger than {_LARGEST_FILE} bytes, which no key is", "Check the path.", argument)
     return name, pem
 
 
