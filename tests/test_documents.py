@@ -19,11 +19,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import DepositCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import HttpReply, WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.sources import FOLDERS
-from tests.support.webhooks import signed
+from tests.support.webhooks import read_reply, signed
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

@@ -50,8 +50,8 @@ def main(seconds: int) -> None:
 
 def _target() -> Callable[[bytes], None]:
     from game_operator import Profile
-    from game_operator.protocol.webhook_reply import read_reply
     from game_operator.webhooks import AcceptUnsigned, WebhookReceiver, success
+    from tests.support.webhooks import read_reply
 
     warnings.simplefilter("ignore")
     logging.getLogger("game_operator").addHandler(_Formatting())

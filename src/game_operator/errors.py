@@ -424,7 +424,7 @@ class RateLimitedError(ApiError):
     HTTP 429: too many requests. Not in the specification; handled as any HTTP client would.
 
     Attributes:
-        retry_after: Seconds the service asked us to wait, or None. A number with a fraction is rounded up.
+        retry_after: Seconds the service asked us to wait, or None.
     """
 
     remedy = "Slow down, and repeat the call later."

@@ -9,17 +9,13 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from difflib import get_close_matches
+from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.models.webhooks import WebhookCall
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 #: Reads a body for a service whose calls look different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
@@ -116,7 +112,7 @@ class Profile:
         ConfigurationError: A field cannot have such a value; the message lists those that it can have.
     """
 
-    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DEFAULT_FIELDS)
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DEFAULT_FIELDS, hash=False)
     withdraw_actions: tuple[str, ...] = ("BET", "RAIN")
     spent_actions: tuple[str, ...] = ("RAIN",)
     claim_types: tuple[str, ...] = ("FREE_BET_CLAIM", "JACKPOT")
@@ -151,13 +147,13 @@ class Profile:
         object.__setattr__(self, "_names", MappingProxyType(names))
 
     def __repr__(self) -> str:
+        # It is the default of parameters, so that only what is not the default is shown.
         own_names = {key: names for key, names in self.fields.items() if names != DEFAULT_FIELDS.get(key)}
-        return unusual(self, fields=own_names)
-
-    def __hash__(self) -> int:
-        # The one that a dataclass makes would stumble over the mapping.
-        values = (getattr(self, each.name) for each in _settings(self) if each.name != "fields")
-        return hash((*values, frozenset(self.fields.items())))
+        changed: dict[str, object] = {"fields": own_names} if own_names else {}
+        for each in _settings(self):
+            if each.name != "fields" and getattr(self, each.name) != each.default:
+                changed[each.name] = getattr(self, each.name)
+        return f"Profile({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view of a mapping does not pickle.
@@ -202,26 +198,6 @@ class Profile:
 _HINTS: Final = get_type_hints(Profile)
 
 
-def unusual(value: "DataclassInstance", **instead: object) -> str:
-    """
-    Return the call that makes *value*, with only those arguments that are not the defaults.
-
-    Where *value* is the default of a parameter, the signature stays short.
-
-    Args:
-        value: An instance of a dataclass.
-        instead: What to show in the place of an attribute, such as a part of it.
-    """
-    given = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-    usual = {each.name: _default_of(each) for each in fields(value)}
-    shown_values = {name: instead.get(name, each) for name, each in given.items() if each != usual[name]}
-    return f"{type(value).__name__}({', '.join(f'{name}={each!r}' for name, each in shown_values.items())})"
-
-
-def _default_of(each: "Field[Any]") -> object:
-    return each.default if each.default_factory is MISSING else each.default_factory()
-
-
 def _settings(profile: "Profile | type[Profile]") -> Iterator["Field[Any]"]:
     return (each for each in fields(profile) if each.init)
 
@@ -254,9 +230,8 @@ def _problem_of_fields(value: object) -> str:
         return f"fields must be a table of names, not {shown(value)}."
     for key, names in value.items():
         if key not in DEFAULT_FIELDS and key not in _SPECIFIC:
-            # Most likely meant: the canonical name of what the body calls so, or a name that is spelt alike.
+            # Most likely meant: the canonical name of what the body calls so.
             meant = [name for name in _CANONICAL if key in DEFAULT_FIELDS[name]]
-            meant = meant or get_close_matches(str(key), _CANONICAL, 1)
             hint = f" Did you mean {meant[0]}?" if meant else ""
             known = ", ".join(_CANONICAL)
             return f"fields has no {shown(key)}.{hint} It can have {known}, each also as in bet_id.withdraw."

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.money import amount_from_cents
-from game_operator.protocol.http import HeaderPairs
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,17 +36,6 @@ def clean(text: str) -> str:
     return visible(text.encode(errors="backslashreplace"))
 
 
-def headers(pairs: HeaderPairs, *, longest: int) -> str:
-    """Return header fields, one to a line; of a value only the first *longest* bytes."""
-    return "\n".join(f"{_cut(name, longest)}: {_cut(value, longest)}" for name, value in pairs)
-
-
-def body(data: bytes, *, longest: int) -> str:
-    """Return a body as text, of a longer one the first *longest* bytes and how many more there are."""
-    more = f"\n… and {len(data) - longest:,} more bytes" if len(data) > longest else ""
-    return visible(data[:longest]) + more
-
-
 def money(cents: int) -> str:
     """Return *cents* as currency units: 123450 is ``1,234.50``."""
     return f"{amount_from_cents(cents):,}"
@@ -72,10 +60,6 @@ def duration(elapsed_ms: float) -> str:
 
 def _at(at_millis: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=at_millis)
-
-
-def _cut(data: bytes, longest: int) -> str:
-    return visible(data[:longest]) + ("…" if len(data) > longest else "")
 
 
 def visible(data: bytes) -> str:

@@ -147,15 +147,10 @@ class SessionTokenBuilder(FromEnvironment):
         Raises:
             SessionTokenError: Another algorithm than RS256, a wrong signature, issuer or audience, expired, not yet
                 valid, a lifetime above 3 hours, or unreadable.
-            ConfigurationError: There is no public key to verify with, or *leeway* is negative.
-            TypeError: *token* or *instance_id* is not a str, or *leeway* is not a timedelta.
+            ConfigurationError: There is no public key to verify with.
+            TypeError: *token* or *instance_id* is not a str.
         """
         try:
-            if not isinstance(leeway, timedelta):
-                raise TypeError(f"leeway must be a timedelta, not {type(leeway).__name__}")
-            if leeway < timedelta(0):
-                problem = f"The leeway is negative: {leeway.total_seconds()} seconds."
-                raise ConfigurationError(problem, setting="leeway", remedy="Pass timedelta(0) or more.")
             if self._public_key is None:
                 self._public_key = keys.public_key_of(self._signer)
             if self._public_key is None:

@@ -191,11 +191,11 @@ async def _watch(exchange: object) -> None:
 
 _REFUSED = [
     *(
-        pytest.param({name: value}, ConfigurationError, f"{name} is .* positive number", id=f"{name} of {value}")
+        pytest.param({name: value}, ConfigurationError, f"{name} is .* from 0.001", id=f"{name} of {value}")
         for name in ("timeout", "deadline")
         for value in (0, -1, 0.0, float("inf"), float("nan"), -float("inf"), 1_000_001)
     ),
-    pytest.param({"timeout": 10**5000}, ConfigurationError, "timeout is .* positive number", id="5000 digits"),
+    pytest.param({"timeout": 10**5000}, ConfigurationError, "timeout is .* from 0.001", id="5000 digits"),
     *(
         pytest.param({name: value}, TypeError, f"{name} must be a number", id=f"{name} of type {type(value).__name__}")
         for name in ("timeout", "deadline")
@@ -218,8 +218,8 @@ _REFUSED_AT_CONSTRUCTION = [
     pytest.param({"read_limits": 1}, TypeError, "read_limits must be of the type ReadLimits", id="a number of bytes"),
     pytest.param({"trust_env": "no"}, TypeError, "trust_env must be of the type bool", id="trust in words"),
     pytest.param({"allow_insecure_http": "no"}, TypeError, "allow_insecure_http must be of", id="permission in words"),
-    pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be callable", id="a word for a watcher"),
-    pytest.param({"on_exchange": _watch}, ConfigurationError, "on_exchange is async", id="an async watcher"),
+    pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be a function", id="a word for a watcher"),
+    pytest.param({"on_exchange": _watch}, TypeError, "and not an async one", id="an async watcher"),
 ]
 
 
@@ -241,21 +241,6 @@ def test_a_changed_setting_is_refused_alike(
     """with_options checks what the constructor checks (assumed, docs/decisions/0004)."""
     with pytest.raises(error, match=told):
         _made(kind, private_key).with_options(**options)
-
-
-@pytest.mark.parametrize(
-    ("limits", "error"),
-    [
-        pytest.param({"other": 0}, ConfigurationError, id="no byte"),
-        pytest.param({"catalogue": -1}, ConfigurationError, id="less than none"),
-        pytest.param({"other": 1.5}, TypeError, id="half a byte"),
-        pytest.param({"catalogue": True}, TypeError, id="True"),
-    ],
-)
-def test_a_read_limit_is_refused(limits: dict[str, Any], error: type[Exception]) -> None:
-    """It is a number of bytes, at least 1 (assumed, docs/decisions/0004)."""
-    with pytest.raises(error):
-        ReadLimits(**limits)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +397,7 @@ def test_making_a_client_opens_nothing(kind: Any, private_key: RSAPrivateKey) ->
     """The first call connects, and no sooner (docs/decisions/0004)."""
     with HostileServer(_FOUND) as server:
         client = _made(kind, private_key, base_url=server.base_url)
-        assert client._wire._ours == {}
+        assert not client._wire._ours
         assert server.connections == []
 
 
@@ -431,7 +416,6 @@ def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key
     [
         ("https://api.example.com", "HTTPS://API.Example.COM:443/", True),
         ("https://api.example.com", "https://api.example.com.:", True),
-        ("http://[::1]", "http://[0:0:0:0:0:0:0:1]:80", True),
         ("https://xn--bcher-kva.example", "https://XN--Bcher-KVA.example", True),
         ("https://api.example.com:8443/Games", "https://API.example.com:08443/Games/", True),
         ("https://api.example.com", "http://api.example.com:443", False),

@@ -111,21 +111,6 @@ client.fetch_bet("parent-2")
 http_client.close()
 """
 
-_ASYNC = """
-client = AsyncOperatorClient(base_url, "acme", key, trust_env=False)
-
-async def look_up(bet_id):
-    await client.fetch_bet(bet_id)
-
-async def main():
-    await look_up("parent-1")
-    in_child(lambda: asyncio.run(look_up("child-1")))
-    await look_up("parent-2")
-    await client.aclose()
-
-asyncio.run(main())
-"""
-
 _ASYNC_YOURS = """
 async def main():
     async with httpx.AsyncClient(trust_env=False) as http_client:
@@ -153,7 +138,6 @@ _PROGRAMS = {
     "preloaded": (_PRELOADED, [["child-1"], ["child-2"]], ""),
     "your client, preloaded": (_YOURS_UNUSED, [["child-1"]], ""),
     "your client, used before": (_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
-    "async, forked out of a running loop": (_ASYNC, [["parent-1", "parent-2"], ["child-1"]], ""),
     "async, your client, used before": (_ASYNC_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
 }
 

@@ -11,7 +11,6 @@ from game_operator.protocol.http import (
     HttpRequest,
     is_loopback,
     joined_headers,
-    pairs_of,
     without_echoes,
     without_secret,
 )
@@ -54,12 +53,6 @@ def test_both_are_frozen() -> None:
 def test_headers_from_the_wire(pairs: HeaderPairs, headers: dict[str, str]) -> None:
     """Header names have no case, and repeated fields are one list (RFC 9110 §5.1, §5.3)."""
     assert joined_headers(pairs) == headers
-    assert joined_headers(pairs_of(headers)) == headers
-
-
-def test_headers_of_a_wallet_in_this_process() -> None:
-    """They may hold what no header can carry, and are shown in a log all the same."""
-    assert pairs_of({"x-name": "é, Łódź"}) == ((b"x-name", b"\xe9, \\u0141\xf3d\\u017a"),)
 
 
 def test_an_echoed_secret_is_cut_out() -> None:

@@ -81,7 +81,7 @@ def test_waits_are_neither_endless_nor_negative(name: str, seconds: float) -> No
         fits: dict[str, Any] = {name: allowed}
         assert getattr(RetryPolicy(**fits), name) == allowed
     wrong: dict[str, Any] = {name: seconds}
-    with pytest.raises(ConfigurationError, match=rf"^{name} is .*, but must be from 0 to a million seconds"):
+    with pytest.raises(ConfigurationError, match=rf"^The {name} is .*, but must be from 0 seconds to a million"):
         RetryPolicy(**wrong)
 
 

@@ -14,7 +14,7 @@ from game_operator.protocol.signing import Signature, verify
 from game_operator.signers.keys import LocalSigner, RememberedSignatures
 from tests.signers.conftest import Keys
 
-FOREVER = b"acme"
+OPERATOR = b"acme"
 REMEMBERED = 1024
 
 
@@ -53,21 +53,21 @@ def numbered(count: int) -> list[bytes]:
 def test_the_same_message_is_signed_once() -> None:
     """The operator id and any other message cost one signature each (spec §5)."""
     signer = Counting()
-    signatures = RememberedSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer)
     for _ in range(5):
-        assert signatures.sign(FOREVER) == expected(FOREVER)
+        assert signatures.sign(OPERATOR) == expected(OPERATOR)
         assert signatures.sign(b"acme:bet-1") == expected(b"acme:bet-1")
-    assert signer.asked == {FOREVER: 1, b"acme:bet-1": 1}
+    assert signer.asked == {OPERATOR: 1, b"acme:bet-1": 1}
 
 
 async def test_the_same_message_is_signed_once_async() -> None:
     """The same, awaited (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer)
     for _ in range(5):
-        assert await signatures.sign_async(FOREVER) == expected(FOREVER)
+        assert await signatures.sign_async(OPERATOR) == expected(OPERATOR)
         assert await signatures.sign_async(b"acme:bet-1") == expected(b"acme:bet-1")
-    assert signer.asked == {FOREVER: 1, b"acme:bet-1": 1}
+    assert signer.asked == {OPERATOR: 1, b"acme:bet-1": 1}
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,13 @@ async def test_the_same_message_is_signed_once_async() -> None:
     ],
 )
 def test_the_memory_is_bounded(others: int, first_again: int) -> None:
-    """1,024 signatures are kept, and the operator id's beside them for ever (spec §5)."""
+    """1,024 signatures are kept (spec §5)."""
     signer = Counting()
-    signatures = RememberedSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer)
     first, *rest = numbered(others + 1)
-    for message in [FOREVER, first, *rest, FOREVER, first]:
+    for message in [first, *rest, first]:
         signatures.sign(message)
     assert signer.asked[first] == first_again
-    assert signer.asked[FOREVER] == 1
 
 
 @pytest.mark.parametrize(
@@ -94,12 +93,11 @@ def test_the_memory_is_bounded(others: int, first_again: int) -> None:
 async def test_the_memory_is_bounded_async(others: int, first_again: int) -> None:
     """The same, awaited (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer)
     first, *rest = numbered(others + 1)
-    for message in [FOREVER, first, *rest, FOREVER, first]:
+    for message in [first, *rest, first]:
         await signatures.sign_async(message)
     assert signer.asked[first] == first_again
-    assert signer.asked[FOREVER] == 1
 
 
 async def test_what_was_used_lately_is_kept() -> None:
@@ -107,8 +105,8 @@ async def test_what_was_used_lately_is_kept() -> None:
     used, unused, *rest = numbered(REMEMBERED + 1)
     signer, async_signer = Counting(), CountingAsync()
     signatures, async_signatures = (
-        RememberedSignatures(signer, FOREVER),
-        RememberedSignatures(async_signer, FOREVER),
+        RememberedSignatures(signer),
+        RememberedSignatures(async_signer),
     )
     for message in [used, unused, *rest[:100], used, *rest, used, unused]:
         signatures.sign(message)
@@ -118,13 +116,13 @@ async def test_what_was_used_lately_is_kept() -> None:
         assert asked[unused] == 2
 
 
-@pytest.mark.parametrize("message", [pytest.param(FOREVER, id="the id"), pytest.param(b"acme:bet-1", id="a bet")])
+@pytest.mark.parametrize("message", [pytest.param(OPERATOR, id="the id"), pytest.param(b"acme:bet-1", id="a bet")])
 async def test_a_failure_is_not_remembered(message: bytes) -> None:
     """The signer's error arrives as it is, and the next call asks again (spec §5)."""
     signer, async_signer = Counting(failures=1), CountingAsync(failures=1)
     signatures, async_signatures = (
-        RememberedSignatures(signer, FOREVER),
-        RememberedSignatures(async_signer, FOREVER),
+        RememberedSignatures(signer),
+        RememberedSignatures(async_signer),
     )
     with pytest.raises(ConnectionError, match="out of reach"):
         signatures.sign(message)
@@ -156,20 +154,20 @@ class ShortAsync(Short):
 async def test_a_signature_of_the_wrong_size_is_refused_and_not_remembered() -> None:
     """128 bytes come from a key under 2048 bits, every time (spec §5)."""
     short, short_async = Short(), ShortAsync()
-    signatures, async_signatures = RememberedSignatures(short, FOREVER), RememberedSignatures(short_async, FOREVER)
+    signatures, async_signatures = RememberedSignatures(short), RememberedSignatures(short_async)
     for _ in range(2):
         with pytest.raises(SigningKeyError, match="128 bytes"):
-            signatures.sign(FOREVER)
+            signatures.sign(OPERATOR)
         with pytest.raises(SigningKeyError, match="128 bytes"):
-            await async_signatures.sign_async(FOREVER)
+            await async_signatures.sign_async(OPERATOR)
     assert short.asked == short_async.asked == 2
 
 
 def test_threads_may_share_a_memory() -> None:
     """Threads that ask for the same and for other messages all get the right signature (spec §5)."""
     signer = Counting()
-    signatures = RememberedSignatures(signer, FOREVER)
-    messages = [FOREVER, *numbered(1500)] * 4
+    signatures = RememberedSignatures(signer)
+    messages = [OPERATOR, *numbered(1500)] * 4
     start = threading.Barrier(4)
 
     def work(offset: int) -> bool:
@@ -184,8 +182,8 @@ def test_threads_may_share_a_memory() -> None:
 def test_event_loops_in_several_threads_may_share_a_memory() -> None:
     """An AsyncOperatorClient used by loops in several threads signs rightly in each (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedSignatures(signer, FOREVER)
-    messages = [FOREVER, *numbered(1100)] * 3
+    signatures = RememberedSignatures(signer)
+    messages = [OPERATOR, *numbered(1100)] * 3
 
     async def check(offset: int) -> bool:
         return all([await signatures.sign_async(message) == expected(message) for message in messages[offset::3]])
@@ -198,7 +196,7 @@ def test_event_loops_in_several_threads_may_share_a_memory() -> None:
 async def test_tasks_that_ask_at_once_each_ask_the_signer_and_agree() -> None:
     """Callers do not wait for one another's signature: one that is cancelled takes none along (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer)
     told: list[Signature] = []
 
     async def ask() -> None:

@@ -3,13 +3,14 @@
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from game_operator.protocol.webhook_reply import read_reply
+from game_operator.money import cents_from_amount
 from game_operator.webhooks import HttpReply, Reply, WebhookCall, success
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Handler",
     "code_of",
     "encoded",
+    "read_reply",
     "signature_of",
     "signed",
     "told",
@@ -78,6 +80,19 @@ def signature_of(private_key: RSAPrivateKey, body: bytes) -> str:
 def signed(private_key: RSAPrivateKey, body: bytes) -> dict[str, str]:
     """Return the headers of a genuine call."""
     return {"Content-Type": "application/json", "Signature": signature_of(private_key, body)}
+
+
+def read_reply(body: bytes) -> Reply:
+    """Return the reply in *body*; fail unless it has the exact form in which we write it (spec §2.1)."""
+    value = json.loads(body, parse_float=Decimal)
+    code, balance = value.get("code"), value.get("balance")
+    names = ["type", *["code"] * (code is not None), *["balance"] * (balance is not None), "timestamp"]
+    assert list(value) == names
+    assert value["type"] == ("SUCCESS" if code is None else "ERROR")
+    assert balance is None or balance.as_tuple().exponent == -2
+    return Reply(
+        code=code, balance_cents=None if balance is None else cents_from_amount(balance), timestamp=value["timestamp"]
+    )
 
 
 def code_of(reply: HttpReply) -> str | None:

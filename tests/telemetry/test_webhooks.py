@@ -97,22 +97,6 @@ def test_a_forged_call_is_a_failure_of_a_signature(private_key: RSAPrivateKey, o
     assert observed.sums("game_operator.signature.failures") == {("withdraw",): 1}
 
 
-def test_codes_without_end_become_one_series(private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler of the operator's may answer any code, and each series costs memory for good."""
-    monkeypatch.setattr("game_operator.telemetry.instruments.MOST_SERIES", 3)
-    observed, raw = Observed(), encoded(WITHDRAW)
-    receiver, headers = _receiver(private_key, observed), signed(private_key, raw)
-    for code in ("A", "B", "C", "D", "E", "A"):
-        receiver.handle("/withdraw", headers, raw, _Answers(Reply(code=code, balance_cents=Cents(0))))
-    assert observed.sums("game_operator.webhook.calls") == {
-        ("withdraw", "declined", "A"): 2,
-        ("withdraw", "declined", "B"): 1,
-        ("withdraw", "declined", "C"): 1,
-        (True,): 2,
-    }
-    assert {"otel.metric.overflow": True} in [each for each, _ in observed.points("game_operator.webhook.calls")]
-
-
 def test_a_refusal_that_needs_a_person_is_an_anomaly(private_key: RSAPrivateKey) -> None:
     """A genuine bet for a game instance that is another operator's."""
     observed, raw = Observed(), encoded(WITHDRAW)

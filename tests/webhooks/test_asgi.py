@@ -21,7 +21,6 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.routing import Mount
 
 from game_operator import Profile
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     IpAllowList,
     Reply,
@@ -32,7 +31,7 @@ from game_operator.webhooks import (
     success,
 )
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
-from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed, told
+from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 
 _BODY = encoded(WITHDRAW)
 _SERVERS = [

@@ -189,11 +189,9 @@ def test_keys_come_as_files_and_pem(
         RsaSignature(path)
 
 
-def test_an_authenticator_travels_to_other_processes(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
-    """Public keys may; a shared secret may not, and no repr shows it."""
-    copy = pickle.loads(pickle.dumps(RsaSignature([public_key])))
-    assert _asked(copy, ("signature", signature_of(private_key, _BODY))) == ""
-    assert repr(copy) == "RsaSignature(1 key)"
+def test_no_secret_travels_to_other_processes(public_key: RSAPublicKey) -> None:
+    """A shared secret may not, and no repr shows one."""
+    assert repr(RsaSignature([public_key])) == "RsaSignature(1 key)"
     assert repr(RsaSignature([public_key, public_key])) == "RsaSignature(2 keys)"
     secret = HmacSignature([b"0123456789abcdef", b"fedcba9876543210"])
     assert repr(secret) == "HmacSignature(2 secrets)"
@@ -201,9 +199,7 @@ def test_an_authenticator_travels_to_other_processes(public_key: RSAPublicKey, p
         pickle.dumps(secret)
 
 
-_SIGNED_FORM = (
-    b'{"player_id":"p/1","amount":500.0,"big":12345678901234567890.10,"a":[],"o":{},"x":{"y":[1,"\xc3\xa9"]}}'
-)
+_SIGNED_FORM = b'{"player_id":"p/1","amount":500.0,"a":[],"o":{},"x":{"y":[1,"\xc3\xa9"]}}'
 
 
 def _rewritten(change: Callable[[Any], str]) -> bytes:
@@ -252,8 +248,8 @@ _COMPACT = encoded(_NESTED)
         pytest.param(rb'{"p": "\u00e9"}', '{"p":"é"}'.encode(), id="E03 was escaped to ASCII"),
         pytest.param(rb'{"p":"a\/b\u00e9"}', '{"p":"a/bé"}'.encode(), id="E03 PHP's way"),
         pytest.param(r'{"p":"a\/bé"}'.encode(), '{"p":"a/bé"}'.encode(), id="E03 PHP's other way"),
-        pytest.param(b'{"a": 1, "a": 500.0}', b'{"a":1,"a":500.0}', id="E03 a member twice, a number with a point"),
-        pytest.param(b'{ "a":1e400,"b":NaN}', b'{"a": 1e400, "b": NaN}', id="E03 not that of an odd space"),
+        pytest.param(b'{"a": 500.0}', b'{"a":500.0}', id="E03 a number with a point"),
+        pytest.param(b'{ "a":1}', b'{"a": 1}', id="E03 not that of an odd space"),
     ],
 )
 def test_the_common_forms_are_tried(
@@ -273,8 +269,8 @@ def test_nobody_makes_us_look_for_long(public_key: RSAPublicKey, other_key: RSAP
         forms = sum(len(form) for form in other_forms(body))
         assert forms < 50_000_000
         assert time.process_time() - began < 3
-    assert len(list(other_forms(b"1" * 16_384))) > 5
-    assert len(list(other_forms(b"1" * 16_385))) == 5
+    assert len(list(other_forms(b'"' + b"1" * 16_382 + b'"'))) > 5
+    assert len(list(other_forms(b'"' + b"1" * 16_383 + b'"'))) == 5
     spaced = json.dumps(WITHDRAW).encode()
     signature = ("signature", signature_of(other_key, spaced))
     known = RsaSignature(other_key.public_key())
@@ -301,21 +297,14 @@ def _seconds_of(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.parametrize(
-    ("body", "spellings"),
-    [
-        pytest.param(b'{"a":1}', 1, id="nothing is spelled in two ways"),
-        pytest.param(b'{"a":"/"}', 2, id="a slash"),
-        pytest.param('{"a":"é"}'.encode(), 2, id="a letter beyond ASCII"),
-        pytest.param('{"a":"é/"}'.encode(), 4, id="both"),
-    ],
-)
-def test_no_spelling_is_tried_twice(body: bytes, spellings: int) -> None:
-    """Each costs a signature's check, which strangers must not make us do: six layouts, with and without a line end."""
-    assert len(list(other_forms(body))) == 5 + spellings * 6 * 2
+@pytest.mark.parametrize("body", [b'{"a":1,"b":[]}', b'{"a":"/"}', '{"a":"é/"}'.encode(), b"7"])
+def test_no_form_is_tried_twice(body: bytes) -> None:
+    """Each costs a signature's check, which strangers must not make us do."""
+    written = list(other_forms(body))[5:]
+    assert len(written) == len(set(written)) <= 6 * 2 * 2 * 2
 
 
-@pytest.mark.parametrize(("depth", "found"), [(8, True), (9, False)])
+@pytest.mark.parametrize(("depth", "found"), [(64, True), (65, False)])
 def test_how_deep_an_indented_body_is_looked_into(depth: int, found: bool) -> None:
     """E11: each level makes each line longer; genuine calls have two or three."""
     value: Any = []
@@ -425,12 +414,13 @@ def test_an_allow_list_looks_at_who_connected(peer: Any, forwarded: str | None, 
     ("written", "accepted"),
     [
         *((form, True) for form in (
-            "192.0.2.7", "192.0.2.7:52311", "192.0.2.7:0", "192.0.2.7:65535", '"192.0.2.7"', '"192.0.2.7:80"',
+            "192.0.2.7", "192.0.2.7:52311", "192.0.2.7:0", "192.0.2.7:65535",
             "::ffff:192.0.2.7", "[::ffff:192.0.2.7]", "[::FFFF:c000:207]:4711", "2001:db8::1", "2001:DB8:0:0::1",
-            "[2001:db8::1]", "[2001:db8::1]:4711", '"[2001:db8::1]"', '"[2001:db8::1]:4711"', " \t192.0.2.7:1 ",
+            "[2001:db8::1]", "[2001:db8::1]:4711", " \t192.0.2.7:1 ",
         )),
         *((form, False) for form in (
-            "192.0.2.7:65536", "192.0.2.7:", "192.0.2.7:x", "192.0.2.7:-1", "192.0.2.7: 80", "192.0.2.7 :80",
+            '"192.0.2.7"', "192.0.2.7:123456",
+            "192.0.2.7:", "192.0.2.7:x", "192.0.2.7:-1", "192.0.2.7: 80", "192.0.2.7 :80",
             "192.0.2.7:80:80", "192.0.2.7:\xb2", "[192.0.2.7]", "[192.0.2.7]:80", "192.0.2", "192.0.2.07", "3221225991",
             '"192.0.2.7', '192.0.2.7"', '""192.0.2.7""', "'192.0.2.7'", '"', '""', "[2001:db8::1", "2001:db8::1]",
             "[2001:db8::1]4711", "[2001:db8::1]:", "[[2001:db8::1]]", "[]", "[:]", ":", "2001:db8::1%eth0",
@@ -440,7 +430,7 @@ def test_an_allow_list_looks_at_who_connected(peer: Any, forwarded: str | None, 
     ],
 )  # fmt: skip
 def test_an_address_as_proxies_write_it(written: str, accepted: bool) -> None:
-    """E10: with a port, brackets, quotes and blanks; what is refused is shown as it is written."""
+    """E10: with a port, brackets and blanks; what is refused is shown as it is written."""
     authenticator = IpAllowList(["192.0.2.7", "2001:db8::/32", "fe80::/10"], trusted_proxies=["10.0.0.0/8"])
     reason = _asked(authenticator, ("X-Forwarded-For", f"203.0.113.9, {written}"), peer="10.0.0.1")
     assert (reason == "") is accepted
@@ -483,27 +473,28 @@ def test_forwarded_headers_may_repeat() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "trusts", "accepted", "logged"),
+    ("headers", "trusts", "accepted", "explained"),
     [
-        pytest.param(["Content-Length: 2", "X-Forwarded-For: 192.0.2.7"], False, True, 0, id="a length"),
-        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], False, False, 1, id="chunks"),
-        pytest.param(["X-Forwarded-For: 192.0.2.7", "Transfer-Encoding: Chunked"], False, False, 1, id="behind it"),
-        pytest.param(["Transfer-Encoding: gzip, chunked", "X-Forwarded-For: 192.0.2.7"], False, False, 1, id="more"),
-        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], True, True, 0, id="trusted chunks"),
-        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.8"], True, False, 0, id="of a stranger"),
-        pytest.param(["Transfer-Encoding: chunked"], False, False, 0, id="chunks that name nobody"),
+        pytest.param(["Content-Length: 2", "X-Forwarded-For: 192.0.2.7"], False, True, False, id="a length"),
+        pytest.param(["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], False, False, True, id="chunks"),
+        pytest.param(["X-Forwarded-For: 192.0.2.7", "Transfer-Encoding: Chunked"], False, False, True, id="behind it"),
+        pytest.param(["Transfer-Encoding: gzip, chunked", "X-Forwarded-For: 192.0.2.7"], False, False, True, id="more"),
+        pytest.param(
+            ["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.7"], True, True, False, id="trusted chunks"
+        ),
+        pytest.param(
+            ["Transfer-Encoding: chunked", "X-Forwarded-For: 192.0.2.8"], True, False, False, id="of a stranger"
+        ),
+        pytest.param(["Transfer-Encoding: chunked"], False, False, False, id="chunks that name nobody"),
     ],
 )
-def test_a_chunked_request_names_nobody(
-    headers: list[str], trusts: bool, accepted: bool, logged: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """E10: what looks like a header may be a trailer, which anybody can write; the first refusal is an error."""
+def test_a_chunked_request_names_nobody(headers: list[str], trusts: bool, accepted: bool, explained: bool) -> None:
+    """E10: what looks like a header may be a trailer, which anybody can write."""
     proxied = IpAllowList(["192.0.2.7"], trusted_proxies=["10.0.0.0/8"], trust_chunked=trusts)
     pairs = [(name, value) for name, _, value in (each.partition(": ") for each in headers)]
-    for _ in range(3):
-        assert (_asked(proxied, *pairs, peer="10.0.0.1") == "") is accepted
-    assert [record.levelname for record in caplog.records] == ["ERROR"] * logged
-    assert all("IpAllowList(trust_chunked=True)" in record.getMessage() for record in caplog.records)
+    reason = _asked(proxied, *pairs, peer="10.0.0.1")
+    assert (reason == "") is accepted
+    assert ("IpAllowList(trust_chunked=True)" in reason) is explained
     # Who connects without a proxy needs no header.
     assert _asked(IpAllowList(["192.0.2.7"]), *pairs, peer="192.0.2.7") == ""
 
@@ -515,7 +506,7 @@ def test_trust_chunked_is_a_truth_value() -> None:
         IpAllowList(["192.0.2.7"], trust_chunked=odd)
 
 
-@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"]])
+@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [5], [b"10.0.0.1"], [None]])
 def test_an_allow_list_must_be_one(networks: Any) -> None:
     """Told when it is built; for proxies an empty one is fine."""
     with pytest.raises(ConfigurationError):
@@ -570,12 +561,3 @@ def test_a_private_key_in_a_wrong_place_is_not_shown(private_key: RSAPrivateKey)
 @pytest.mark.parametrize("kind", [RsaSignature, HmacSignature, IpAllowList])
 def test_what_was_not_built_has_a_repr(kind: type) -> None:
     assert kind.__name__ in repr(object.__new__(kind))
-
-
-@pytest.mark.parametrize("networks", [None, 5, [5], [b"10.0.0.1"], [None]])
-def test_networks_are_texts(networks: Any) -> None:
-    """A number would be read as an address: 5 as 0.0.0.5."""
-    with pytest.raises(TypeError, match="network"):
-        IpAllowList(networks)
-    with pytest.raises(TypeError, match="network"):
-        IpAllowList(["10.0.0.1"], trusted_proxies=networks)

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from game_operator import Profile
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import AcceptUnsigned, HttpReply, RsaSignature, WebhookReceiver
-from tests.support.webhooks import DEPOSIT, GENUINE, AsyncHandler, Handler, encoded, signature_of
+from tests.support.webhooks import DEPOSIT, GENUINE, AsyncHandler, Handler, encoded, read_reply, signature_of
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import Profile
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import WithdrawCall
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.wallet import Wallet
 from game_operator.webhooks import (
     AcceptUnsigned,
@@ -28,7 +27,7 @@ from game_operator.webhooks import (
     asgi_app,
     wsgi_app,
 )
-from tests.support.webhooks import Handler, encoded, signed
+from tests.support.webhooks import Handler, encoded, read_reply, signed
 
 _DEPOSIT = encoded({"player_id": "p1", "amount": 700, "action": {"type": "BET"}, "action_id": "b1"})
 _LIMIT = 4_096

@@ -7,12 +7,11 @@ import fastapi
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import RawClient, asgi_server, request_bytes
-from tests.support.webhooks import WITHDRAW, AsyncHandler, encoded, signed
+from tests.support.webhooks import WITHDRAW, AsyncHandler, encoded, read_reply, signed
 
 pytestmark = pytest.mark.outside
 

@@ -18,10 +18,9 @@ from werkzeug.serving import make_server
 from werkzeug.test import Client
 
 from game_operator import Profile
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
 from tests.support.servers import PATIENCE_SECONDS, RawClient, reply_to, request_bytes, wsgi_server
-from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed, told
+from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 
 _BODY = encoded(WITHDRAW)
 

@@ -22,8 +22,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
 
     The arguments are those of ``OperatorClient``; *private_key* may be an ``AsyncSigner`` too, and *http_client* is an
     ``httpx.AsyncClient`` or ``httpx2.AsyncClient``. *timeout* and *deadline* are exact. A signer that is not async and
-    not a key of this process is run in a worker thread. Used on a second event loop, the client opens connections of
-    its own there.
+    not a key of this process is run in a worker thread. The client belongs to the event loop that uses it first.
     """
 
     _make_wire = AsyncWire
@@ -65,7 +64,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
         return await self.perform(operations.grant_free_bet(grant))
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, unless they are yours or another client's."""
+        """Close the connections, unless they are yours or another client's."""
         if self._owns_wire:
             await self._wire.aclose()
 

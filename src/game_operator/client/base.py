@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, proxy_at, proxy_of_environment
+from game_operator.client.settings import ReadLimits, base_url_of, proxy_at, proxy_of_environment
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -24,6 +24,7 @@ from game_operator.protocol.exchange import (
     Send,
     Step,
     TransportFailed,
+    checked_seconds,
     exchange,
 )
 from game_operator.protocol.http import HttpReply, without_echoes
@@ -139,7 +140,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 setting="private_key",
                 remedy="Use AsyncOperatorClient with it.",
             )
-        self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
+        self._signatures = RememberedSignatures(signer)
         proxy_of = partial(proxy_of_environment, self._base_url) if way is None and trust_env else lambda: way
         self._wire = self._make_wire(
             type(self).__name__, self._base_url, http_client, ssl_context, trust_env, limits.of, proxy_of
@@ -150,14 +151,9 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 setting="proxy",
                 remedy="Give the proxy to your http_client, or leave http_client out.",
             )
-        if on_exchange is not None and not callable(on_exchange):
-            raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
-        if inspect.iscoroutinefunction(on_exchange):
-            raise ConfigurationError(
-                "on_exchange is async, but it is called and not awaited.",
-                setting="on_exchange",
-                remedy="Pass an ordinary function.",
-            )
+        returns_at_once = callable(on_exchange) and not inspect.iscoroutinefunction(on_exchange)
+        if on_exchange is not None and not returns_at_once:
+            raise TypeError("on_exchange must be a function that returns at once, and not an async one")
         self._on_exchange, self._telemetry = on_exchange, telemetry
         self._owns_wire = True
         # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
@@ -262,8 +258,4 @@ def _check_kind(name: str, value: object, kind: type) -> None:
 
 
 def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
-    if isinstance(retries, RetryPolicy):
-        return retries
-    if type(retries) is not int:
-        raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
-    return RetryPolicy(max_retries=retries)
+    return retries if isinstance(retries, RetryPolicy) else RetryPolicy(max_retries=retries)

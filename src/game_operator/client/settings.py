@@ -16,7 +16,6 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from game_operator.errors import ConfigurationError, shown, without_frames
-from game_operator.protocol.exchange import LONGEST_SECONDS
 from game_operator.protocol.http import is_loopback
 
 _PORTS = {"http": 80, "https": 443}
@@ -42,16 +41,6 @@ class ReadLimits:
 
     catalogue: int = 16 * 1024 * 1024
     other: int = 4 * 1024 * 1024
-
-    def __post_init__(self) -> None:
-        for name in ("catalogue", "other"):
-            size = getattr(self, name)
-            if type(size) is not int:
-                raise TypeError(f"{name} must be a number of bytes, not {type(size).__name__}")
-            if size < 1:
-                raise ConfigurationError(
-                    f"{name} is {size}, but no answer is shorter than 1 byte.", setting="read_limits"
-                )
 
     def of(self, operation_name: str) -> int:
         """Return the limit for the endpoint *operation_name*."""
@@ -103,23 +92,6 @@ def split_address(text: str) -> SplitResult:
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     return parts
-
-
-def checked_seconds(name: str, value: float) -> float:
-    """
-    Return *value* as positive, finite seconds.
-
-    Raises:
-        TypeError: It is not a number.
-        ConfigurationError: It is not positive, or over a million.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
-    if not 0 < value <= LONGEST_SECONDS:
-        raise ConfigurationError(
-            f"The {name} is {shown(value)}, but must be a positive number of seconds up to a million.", setting=name
-        )
-    return float(value)
 
 
 def proxy_of_environment(base_url: str) -> httpx.Proxy | None:

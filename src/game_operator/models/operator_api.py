@@ -302,18 +302,11 @@ def refusal_of(grant: GrantRequest) -> GrantErrorCode | None:
     return next((code for is_broken, code in broken if is_broken), None)
 
 
-# Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
-class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
+class _Catalogue(WireModel, frozen=True):
     nested: ClassVar[str] = "games"
 
     # Without FailFast, pydantic would describe every fault of a body that is wrong a million times.
     games: Annotated[list[GameInfo], FailFast()]
-
-
-def _games_reader() -> Callable[[bytes], list[GameInfo]]:
-    _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
-    adapter = TypeAdapter(_Catalogue)
-    return lambda body: decode(adapter, body).games
 
 
 #: What each endpoint answers with HTTP 200.
@@ -331,5 +324,6 @@ def reader_of(endpoint: str) -> Callable[[bytes], Any]:
     It raises a ``WireFormatError`` for a body that does not fit.
     """
     if endpoint == "fetch-games":
-        return _games_reader()
+        catalogue = TypeAdapter(_Catalogue)
+        return lambda body: decode(catalogue, body).games
     return partial(decode, TypeAdapter(_ANSWERS[endpoint]))

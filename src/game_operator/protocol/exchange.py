@@ -37,6 +37,22 @@ from game_operator.protocol.signing import Signature
 LONGEST_SECONDS: Final = 1_000_000.0
 
 
+def checked_seconds(name: str, value: float, *, setting: str | None = None, least: float = 0.001) -> float:
+    """
+    Return *value* as seconds, from *least* to a million; an error names it, and *setting* where that is another name.
+
+    Raises:
+        TypeError: It is not a number.
+        ConfigurationError: It is less than *least*, or over a million.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__} {shown(value)}")
+    if not least <= value <= LONGEST_SECONDS:
+        problem = f"The {name} is {shown(value)}, but must be from {least:g} seconds to a million."
+        raise ConfigurationError(problem, setting=setting or name)
+    return float(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """
@@ -65,13 +81,7 @@ class RetryPolicy:
                 remedy="Pass how often to repeat, 0 for a single attempt.",
             )
         for name in ("base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"):
-            seconds = getattr(self, name)
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-                raise TypeError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
-            if not 0 <= seconds <= LONGEST_SECONDS:
-                raise ConfigurationError(
-                    f"{name} is {shown(seconds)}, but must be from 0 to a million seconds.", setting="retries"
-                )
+            checked_seconds(name, getattr(self, name), setting="retries", least=0)
 
     def delay_seconds(self, repeat: int, jitter: float) -> float:
         """Return the wait before a *repeat*, the first of which is 1; *jitter* is from 0 to 1."""

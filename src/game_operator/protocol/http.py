@@ -4,9 +4,7 @@ HTTP requests and replies as plain values of no library; and signatures that the
 A debugging service may echo our headers. A reader of such an echo in a log could replay the call.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Final
@@ -19,17 +17,14 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _PIECE: Final = 16
 _ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
-_BETWEEN: Final = b' \t\r\n=,"'
-_ESCAPE: Final = re.compile(
-    rb"(?<!\\)\\+(?:u00([0-9A-Fa-f]{2})|x([0-9A-Fa-f]{2})|[rnt])|%(?:25)*([0-9A-Fa-f]{2})|&#x0*([0-9A-Fa-f]{2});|&#0*([0-9]{2,3});"
-)
+_BETWEEN: Final = b' \t\r\n=,"\\'
 
 
 def without_echoes(data: bytes, secret: bytes) -> bytes:
     """
     Return *data* with *secret*, in URL-safe Base64, cut out in its usual spellings.
 
-    If a piece of it stands there in another way (escaped, broken into lines, cut off), nothing of *data* is returned.
+    If a piece of it stands there in another way (broken into lines, cut off), nothing of *data* is returned.
     """
     if not secret:
         return data
@@ -37,18 +32,9 @@ def without_echoes(data: bytes, secret: bytes) -> bytes:
     for spelling in (secret, standard, standard.replace(b"/", rb"\/")):
         data = data.replace(spelling, REMOVED)
     pieces = [secret[start : start + _PIECE] for start in range(0, max(1, len(secret) - _PIECE + 1), _PIECE)]
-    plain = data  # In the alphabet of a signature, without escapes and white space.
-    if b"\\" in data or b"%" in data or b"&" in data:
-        plain = _ESCAPE.sub(_unescaped, data).replace(b"\\", b"")
-    plain = plain.translate(_ALPHABET, _BETWEEN)
+    # In the alphabet of a signature, without white space, which JSON escapes.
+    plain = data.replace(rb"\n", b"").replace(rb"\r", b"").translate(_ALPHABET, _BETWEEN)
     return REMOVED if any(piece in plain for piece in pieces) else data
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    if escape.lastindex is None:
-        return b""
-    code = int(escape[escape.lastindex], 10 if escape.lastindex == 5 else 16)
-    return bytes([code]) if code < 128 else b"?"
 
 
 #: Header fields in order, as bytes; a name may repeat.
@@ -113,19 +99,11 @@ def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
     return ""
 
 
-def pairs_of(headers: Mapping[str, str]) -> HeaderPairs:
-    """Return the *headers* of an ``HttpReply`` as pairs of bytes, for logs and reports."""
-    return tuple((_latin(name), _latin(value)) for name, value in headers.items())
-
-
-def _latin(text: str) -> bytes:
-    # A wallet in this process may use characters that no header can carry.
-    return text.encode("latin-1", "backslashreplace")
-
-
 def redacted(reply: HttpReply, redact: Callable[[bytes], bytes]) -> HttpReply:
     """Return *reply* with its body and the value of each header as *redact* returns them."""
-    headers = {name: redact(_latin(value)).decode("latin-1") for name, value in reply.headers.items()}
+    # A wallet in this process may use characters that no header can carry.
+    raw = {name: value.encode("latin-1", "backslashreplace") for name, value in reply.headers.items()}
+    headers = {name: redact(value).decode("latin-1") for name, value in raw.items()}
     return replace(reply, headers=headers, body=redact(reply.body))
 
 
@@ -153,8 +131,6 @@ def service_name(base_url: str, operator_id: str) -> str:
     """
     parts = urlsplit(base_url)
     host = (parts.hostname or "").removesuffix(".")
-    with suppress(ValueError):  # An address of IPv6 has several spellings.
-        host = str(ip_address(host))
     netloc = f"[{host}]" if ":" in host else host
     if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
         netloc += f":{parts.port}"

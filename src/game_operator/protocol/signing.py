@@ -51,14 +51,6 @@ def verifies(public_key: RSAPublicKey, raw: bytes, signed: bytes) -> bool:
     return True
 
 
-def digest_signed(public_key: RSAPublicKey, raw: bytes) -> bytes | None:
-    """Return the SHA-256 of what the key's owner signed by *raw*; None if that key did not make the signature."""
-    try:
-        return public_key.recover_data_from_signature(raw, _PADDING, _SHA256)
-    except InvalidSignature:
-        return None
-
-
 def verify(public_key: RSAPublicKey, signed: bytes, signature: bytes) -> bool:
     """Return whether *signature*, as it stands in X-Signature, is the key owner's over *signed* (spec §5)."""
     if not _URLSAFE_BASE64.match(signature):

@@ -47,15 +47,13 @@ class Oddity:
     Attributes:
         field: The canonical field.
         value: What stands there and cannot be read; it is kept raw.
-        absent: Whether nothing stands there, though the service's calls have the field.
     """
 
     field: str
     value: object
-    absent: bool = False
 
     def __str__(self) -> str:
-        return f"{self.field} is absent" if self.absent else f"{self.field} cannot be read: {shown(self.value)}"
+        return f"{self.field} cannot be read: {shown(self.value)}"
 
 
 class _Body:
@@ -118,16 +116,10 @@ class _Body:
             return "BET"
         raise MalformedCallError(f"{self._called('action')} must be one of {', '.join(admitted)}, not {shown(value)}")
 
-    def text(self, canonical: str, *, expected: bool = True) -> str | None:
+    def text(self, canonical: str) -> str | None:
         """Return an id that moves nothing, or None when it is absent or unreadable."""
         value = self.find(canonical)
-        if type(value) is str and not problem_of_id(value, LONGEST_ID):
-            return value
-        if value is _MISSING:
-            if expected:
-                self.oddities.append(Oddity(canonical, None, absent=True))
-            return None
-        return self._readable_text(canonical, value)
+        return None if value is _MISSING else self._readable_text(canonical, value)
 
     def reported_cents(self, canonical: str) -> int | None:
         """Return an amount that moves nothing, or None when it is absent or unreadable."""
@@ -229,7 +221,7 @@ def _read_withdraw(seen: _Body, body: bytes, profile: Profile) -> WithdrawCall:
         amount_cents=amount_cents,
         tx_id=seen.optional_id("tx_id") or "",
         action=seen.action(profile.withdraw_actions),
-        round_id=seen.text("round_id", expected=False),
+        round_id=seen.text("round_id"),
         instance_id=seen.text("instance_id"),
         game=seen.text("game"),
         raw=seen.raw,
@@ -252,9 +244,8 @@ def _read_deposit(seen: _Body, body: bytes, profile: Profile) -> DepositCall:
         wager_cents=seen.reported_cents("wager_cents"),
         won_cents=seen.reported_cents("won_cents"),
         free_bets=seen.free_bets(),
-        jackpot_id=seen.text("jackpot_id", expected=False),
-        # A claim's rounds stand with its free bets.
-        round_id=seen.text("round_id", expected=not is_claim),
+        jackpot_id=seen.text("jackpot_id"),
+        round_id=seen.text("round_id"),
         instance_id=seen.text("instance_id"),
         game=seen.text("game"),
         raw=seen.raw,
@@ -378,75 +369,31 @@ def _batch_item(item: object, body: bytes, profile: Profile) -> BatchItem:
     return BatchItem(call.tx_id, call, "", body)
 
 
-class BodyWriter:
-    """
-    Writes calls as the service does, under the names that *profile* has for their fields (docs/decisions/0010).
-
-    Of several names the first is written. A profile that reads bodies by a function gets the names of its ``fields``.
-    """
-
-    def __init__(self, profile: Profile) -> None:
-        self.profile: Final = profile
-        self._names: dict[tuple[str, str], str] = {}
-
-    def name(self, canonical: str, operation: str) -> str:
-        """Return the name under which a field is written, with dots between steps; "" if the service has none."""
-        known = self._names.get((canonical, operation))
-        if known is None:
-            names = self.profile.names_of(canonical, operation)
-            if operation == "deposit" and canonical == "round_id":
-                # A deposit has its round beside its type, where the service has such a place.
-                holder = self.name("action", operation).rpartition(".")[0]
-                names = tuple(sorted(names, key=lambda name: name.rpartition(".")[0] != holder))
-            known = self._names[canonical, operation] = names[0] if names else ""
-        return known
-
-    def body(self, call: WebhookCall) -> dict[str, Any]:
-        """Return *call* as an object; what the call does not have is left out."""
-        body: dict[str, Any] = {}
-        for canonical in _WRITTEN[call.operation]:
-            value = getattr(call, canonical)
-            if canonical == "free_bets":
-                value = [_free_bet(bet) for bet in value] or None
-            if value is not None and (name := self.name(canonical, call.operation)):
-                *steps, last = name.split(".")
-                holder = body
-                for step in steps:
-                    holder = holder.setdefault(step, {})
-                holder[last] = value
-        return body
-
-    def encoded(self, call: WebhookCall) -> bytes:
-        """Return the bytes of *call*."""
-        return encode_json(self.body(call))
-
-    @property
-    def claim_types(self) -> tuple[str, ...]:
-        """Types of deposit that credit without a bet; none where a body has no place for a deposit's type."""
-        return self.profile.claim_types if self.name("action", "deposit") else ()
-
-
-#: Writes the default names.
-DEFAULT_WRITER: Final = BodyWriter(Profile())
-
-
 def encode_call(call: WebhookCall) -> bytes:
-    """Return *call* under the default names (assumed, docs/decisions/0010)."""
-    return DEFAULT_WRITER.encoded(call)
+    """Return *call*, which was made by hand and has no body, under the default names (docs/decisions/0010)."""
+    if isinstance(call, BalanceCall):
+        return encode_json({"player_id": call.player_id})
+    action: Json = call.action
+    if isinstance(call, DepositCall):
+        more = {"round_id": call.round_id, "wager": call.wager_cents, "won": call.won_cents}
+        free_bets = [_present(_free_bet(bet)) for bet in call.free_bets]
+        action = _present({"type": action, **more, "jackpot_id": call.jackpot_id, "bets": free_bets or None})
+    body = {
+        "player_id": call.player_id,
+        "amount": call.amount_cents,
+        "game": call.game,
+        "instance_id": call.instance_id,
+        "action": action,
+        "action_id": call.bet_id,
+        "tx_id": call.tx_id,
+        "round_id": None if isinstance(call, DepositCall) else call.round_id,
+    }
+    return encode_json(_present(body))
 
 
-#: The fields of each call in the order in which the service writes them.
-_WRITTEN: Final = {
-    "player-balance": ("player_id",),
-    "withdraw": ("player_id", "amount_cents", "game", "instance_id", "action", "bet_id", "tx_id", "round_id"),
-    "deposit": (
-        *("player_id", "amount_cents", "game", "instance_id", "action", "round_id"),
-        *("wager_cents", "won_cents", "jackpot_id", "free_bets", "bet_id", "tx_id"),
-    ),
-    "rollback": ("player_id", "amount_cents", "game", "instance_id", "action", "bet_id", "tx_id", "round_id"),
-}
+def _present(fields: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _free_bet(bet: FreeBet) -> dict[str, Json]:
-    fields = {"id": bet.id, "round_id": bet.round_id, "wager": bet.wager_cents, "won": bet.won_cents}
-    return {name: value for name, value in fields.items() if value is not None}
+    return {"id": bet.id, "round_id": bet.round_id, "wager": bet.wager_cents, "won": bet.won_cents}

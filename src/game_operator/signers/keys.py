@@ -5,7 +5,6 @@ A key comes from a PEM, a file or a key object, and is loaded and checked once. 
 error trackers show the locals of every frame, so errors leave the functions that see a PEM ``without_frames``.
 """
 
-import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -46,6 +45,7 @@ KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
 PublicKeySource: TypeAlias = Path | str | bytes | RSAPublicKey
 """What stands for a public key: a path, PEM text or bytes, or a key object."""
 
+#: No key is longer. A path may lead to a file without end.
 _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
@@ -180,11 +180,7 @@ def checked_signature(raw: object) -> bytes:
 
 def is_async(signer: Signer | AsyncSigner) -> bool:
     """Return whether *signer* has to be awaited."""
-    method = signer.sign
-    while isinstance(method, functools.partial):
-        method = method.func
-    called = getattr(method, "__call__", None)  # noqa: B004 - an object may be callable by an async __call__
-    return inspect.iscoroutinefunction(method) or inspect.iscoroutinefunction(called)
+    return inspect.iscoroutinefunction(signer.sign)
 
 
 async def signed_async(signer: Signer | AsyncSigner, message: bytes) -> bytes:
@@ -320,13 +316,11 @@ def _read_file(path: Path, argument: str) -> tuple[str, bytes]:
     name = shown(name)
     try:
         with path.open("rb") as file:
-            pem = file.read(_LARGEST_FILE + 1)
+            pem = file.read(_LARGEST_FILE)
     except (OSError, ValueError) as failed:
         reason = getattr(failed, "strerror", None) or type(failed).__name__
         remedy = "Check the path and the permissions of this process."
         raise _unfit(name, f"cannot be read: {reason}", remedy, argument) from None
-    if len(pem) > _LARGEST_FILE:
-        raise _unfit(name, f"is larger than {_LARGEST_FILE} bytes, which no key is", "Check the path.", argument)
     return name, pem
 
 
@@ -347,16 +341,14 @@ _REMEMBERED = 1024
 
 class RememberedSignatures:
     """
-    Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it.
+    Signatures by message: a thousand recent ones; threads and event loops may share it.
 
     Attributes:
         signer: Signs what is not remembered.
     """
 
-    def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
+    def __init__(self, signer: Signer | AsyncSigner) -> None:
         self.signer: Signer | AsyncSigner = signer
-        self._forever = forever
-        self._first: list[Signature] = []
         # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
         self._recent: Callable[[bytes], list[Signature]] = lru_cache(_REMEMBERED)(lambda _message: [])
 
@@ -367,14 +359,14 @@ class RememberedSignatures:
         Raises:
             SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
-        slot = self._first if message == self._forever else self._recent(message)
+        slot = self._recent(message)
         if not slot:
             slot.append(Signature.of(checked_signature(cast("Signer", self.signer).sign(message))))
         return slot[0]
 
     async def sign_async(self, message: bytes) -> Signature:
         """Return what ``sign`` returns, with any signer, and without blocking the event loop."""
-        slot = self._first if message == self._forever else self._recent(message)
+        slot = self._recent(message)
         if not slot:
             slot.append(Signature.of(checked_signature(await signed_async(self.signer, message))))
         return slot[0]

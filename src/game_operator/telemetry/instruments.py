@@ -30,8 +30,6 @@ _DATABASE_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 #: From a call that only reads to the longest budget of a batch.
 _WEBHOOK_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 _BATCH_CALLS: Final = (1, 2, 4, 8, 16, 32, 64)
-#: So many series of a counter are kept apart, as OpenTelemetry proposes: codes and actions may be anybody's.
-MOST_SERIES: Final = 2_000
 #: How much waits at most to be counted. So much takes about a millisecond.
 _MOST_WAITING: Final = 64
 _NOWHERE: Final = contexts.Context()
@@ -98,19 +96,15 @@ class Sum:
     def add(self, amount: int, *values: str) -> None:
         """Add *amount* to the sum of *values*, which belong to the counter's keys in order; "" leaves a key out."""
         with self._lock:
-            if values not in self._sums and len(self._sums) >= MOST_SERIES:
-                values = ()
             self._sums[values] = self._sums.get(values, 0) + amount
 
     def observed(self) -> "list[metrics.Observation]":
-        """Return the sum of each series, and as one what came after there were too many."""
+        """Return the sum of each series."""
         with self._lock:
             sums = list(self._sums.items())
         return [metrics.Observation(amount, self._attributes(values)) for values, amount in sums]
 
-    def _attributes(self, values: tuple[str, ...]) -> dict[str, str | bool]:
-        if not values:
-            return {"otel.metric.overflow": True}
+    def _attributes(self, values: tuple[str, ...]) -> dict[str, str]:
         return {key: value for key, value in zip(self._keys, values, strict=True) if value != ""}
 
 

@@ -1,9 +1,7 @@
 """The connections of an async client: they send a request once and say what came of it."""
 
-import os
-import weakref
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import anyio
 from anyio.lowlevel import current_token
@@ -26,20 +24,15 @@ class AsyncHttpClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-#: A process and an event loop in it.
-_Home: TypeAlias = tuple[int, object]
-
-
 class AsyncWire(BaseWire):
-    """The connections, made at the first call on each event loop of each process."""
+    """The connections, made at the first call, on whose event loop they live."""
 
     _client_kind, _own = "AsyncClient", AsyncOwnClient
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._your_loop: object = None
-        #: For each home its connections, and the generator that closes them.
-        self._ours: dict[_Home, tuple[Connections[AsyncHttpClient], AsyncGenerator[None]]] = {}
+        self._loop: object = None
+        self._ours: Connections[AsyncHttpClient] | None = None
 
     async def send(self, step: Send) -> HttpReply | TransportFailed:
         """Send *step*'s request once, within its timeout."""
@@ -48,10 +41,11 @@ class AsyncWire(BaseWire):
             raise self._is_closed()
         if self._yours is not None:
             self._check_yours()
-            self._check_your_loop()
+        self._check_loop()
+        if self._yours is not None:
             return await self._result(self._yours, step, give_up)
         try:
-            connections = await self._connections()
+            connections = self._ours = self._ours or Connections(self._maker(), anyio.Semaphore(self._most_connections))
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
         step.departure.may_have_left = False
@@ -76,15 +70,11 @@ class AsyncWire(BaseWire):
                     await each.aclose()
 
     async def aclose(self) -> None:
-        """Close what was made here for this event loop."""
+        """Close what was made here."""
         self._closed = True
-        if (ours := self._ours.pop(_home(), None)) is not None:
-            await ours[1].aclose()
-
-    def forget(self, home: _Home, connections: Connections[AsyncHttpClient]) -> None:
-        """Use *connections* no more, if they still are those of *home*."""
-        if home in self._ours and self._ours[home][0] is connections:
-            del self._ours[home]
+        ours, self._ours = self._ours, None
+        for each in () if ours is None else ours.close():
+            await each.aclose()
 
     async def _result(self, http_client: AsyncHttpClient, step: Send, give_up: float) -> HttpReply | TransportFailed:
         received = _Received(Progress(step.departure), self._limit_of(step.operation_name))
@@ -125,25 +115,14 @@ class AsyncWire(BaseWire):
         finally:
             await response.aclose()
 
-    def _check_your_loop(self) -> None:
+    def _check_loop(self) -> None:
         loop = current_token().native_token
-        self._your_loop = self._your_loop or loop
-        if self._your_loop is not loop:
+        self._loop = self._loop or loop
+        if self._loop is not loop:
             raise ConfigurationError(
-                "Your http_client was first used on another event loop, and its connections live there.",
-                setting="http_client",
-                remedy="Build it and this client inside the loop that uses them, or leave http_client out: then "
-                "each loop gets its own.",
+                f"This {self._owner} was first used on another event loop, and its connections live there.",
+                remedy="Make one, and your http_client if you have one, inside each loop that uses them.",
             )
-
-    async def _connections(self) -> Connections[AsyncHttpClient]:
-        home = _home()
-        if home not in self._ours:
-            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections))
-            closing = _closing(connections, weakref.ref(self), home)
-            self._ours[home] = connections, closing
-            await anext(closing)
-        return self._ours[home][0]
 
 
 class _Received:
@@ -158,25 +137,3 @@ class _Received:
     @property
     def is_too_long(self) -> bool:
         return self.size > self.limit
-
-
-def _home() -> _Home:
-    return os.getpid(), current_token().native_token
-
-
-async def _closing(
-    connections: Connections[AsyncHttpClient], wire: weakref.ref[AsyncWire], home: _Home
-) -> AsyncGenerator[None]:
-    """
-    Wait to be closed, and close *connections*.
-
-    An event loop closes the generators that were begun on it: when it ends, and when they are dropped. So the
-    connections of a client that is never closed are closed too, while their loop still runs.
-    """
-    try:
-        yield
-    finally:
-        if (owner := wire()) is not None:
-            owner.forget(home, connections)
-        for each in connections.close():
-            await each.aclose()

@@ -91,9 +91,7 @@ def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWe
     missing = [name for name, method in methods.items() if not callable(method)]
     if missing:
         raise TypeError(f"the handler {type(handler).__name__} has no method {missing[0]}")
-    # An object may be callable by an async __call__.
-    called = [(method, getattr(method, "__call__", None)) for method in methods.values()]  # noqa: B004
-    kinds = {any(map(inspect.iscoroutinefunction, each)) for each in called}
+    kinds = set(map(inspect.iscoroutinefunction, methods.values()))
     if len(kinds) > 1:
         raise TypeError(f"the handler {type(handler).__name__} has sync and async methods: make all four alike")
     return kinds == {True}

@@ -186,7 +186,7 @@ class WebhookReceiver(Gate):
             in_thread: Whether the handler runs in one of ``max_threads`` threads, instead of in this one.
 
         Raises:
-            TypeError: The handler is async, or lacks a method. No path, header or body makes anything raise.
+            TypeError: The handler is async, or lacks a method. Nothing that a stranger sends makes anything raise.
         """
         if self._is_awaited(handler):
             raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
@@ -220,7 +220,7 @@ class WebhookReceiver(Gate):
         interrupted, and one that waits for a thread never begins.
 
         Raises:
-            TypeError: The handler lacks a method, or is half async. No path, header or body makes anything raise.
+            TypeError: The handler lacks a method, or is half async. Nothing that a stranger sends raises.
         """
         return await self.answer(_request(path, headers, body, method, peer), handler)
 
@@ -447,33 +447,17 @@ def _request(path: str, headers: HeadersLike, body: Any, method: str, peer: str 
 
 def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
     # Message objects of the standard library are not mappings, and iterating over them gives names alone.
-    try:
-        items = getattr(headers, "items", None)
-        pairs = items() if callable(items) else headers
-        return tuple([(_bytes(name).lower(), _bytes(value)) for name, value in pairs])
-    except Exception as odd:  # Headers of no form that we know carry no signature.
-        _LOG.error(
-            "the headers cannot be read (%s): hand over a mapping, or pairs of name and value",
-            type(odd).__name__,
-            extra={"event": "webhook.headers_unreadable"},
-        )
-        return ()
+    items = getattr(headers, "items", None)
+    pairs = items() if callable(items) else headers
+    return tuple([(_bytes(name).lower(), _bytes(value)) for name, value in pairs])
 
 
 def _bytes(value: object) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    text = value if isinstance(value, str) else str(value)
-    try:
-        return text.encode("latin-1")  # As servers decode them.
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace")
+    return value if isinstance(value, bytes) else str(value).encode("latin-1", "replace")  # As servers decode them.
 
 
 def _text(value: object) -> str:
-    if isinstance(value, str):
-        return str.__str__(value)  # Of a subclass the text alone: its methods may be anything.
-    return value.decode("latin-1") if isinstance(value, bytes) else shown(value)
+    return value if isinstance(value, str) else shown(value)
 
 
 def _now_millis() -> int:

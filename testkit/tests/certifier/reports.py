@@ -5,7 +5,6 @@ from dataclasses import replace
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.verdicts import (
     Exchange,
@@ -16,6 +15,7 @@ from game_operator_testkit.certifier.report.verdicts import (
     Weight,
     mistake_of,
 )
+from game_operator_testkit.provider.replies import read_reply
 
 __all__ = [
     "EVIL",

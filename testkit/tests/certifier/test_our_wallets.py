@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from game_operator.backoffice.reconcile.judge import is_test_bet
 from game_operator.codes import BetState
 from game_operator.profile import Profile
-from game_operator.protocol.made_ids import is_test_bet
 from game_operator_testkit.certifier import Report, Supplies, scenarios
 from testkit.tests.certifier.example_wallets import (
     ALONE,

@@ -15,12 +15,13 @@ from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
-from game_operator.protocol.webhook import BodyWriter, encode_call, read_call
+from game_operator.protocol.webhook import encode_call, read_call
 from game_operator_testkit.certifier import certify_in_process
 from game_operator_testkit.certifier.engine.scenario import STAGES
 from game_operator_testkit.certifier.report.report import ALL
 from game_operator_testkit.certifier.scenarios.bodies import MISSING, with_field
 from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Finality, finality
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import UNSIGNED, Form, Request, Seal

@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,18 @@ def _by_caller(url: str, key: Any, *what: Any, options: dict[str, Any] | None = 
         return caller.send(*what) if isinstance(what[0], WebhookCall) else caller.post(*what, **how)
 
 
+async def _carried_once(carrier: HttpCarrier, request: Request) -> Carried:
+    async with aclosing(carrier):
+        return await carrier.carry_request(request)
+
+
 def _by_carrier(
     url: str, key: Any, what: Any, body: bytes = b"", headers: Any = (), *, signed: bool = True, options: Any = None
 ) -> Delivery:
     path, body = (f"/{what.operation}", encode_call(what)) if isinstance(what, WebhookCall) else (what, body)
     pairs = tuple(headers.items() if isinstance(headers, dict) else headers)
     request = Request("", path, body, AS_THE_SERVICE if signed else UNSIGNED, headers=pairs)
-    carrier = HttpCarrier(url, ServiceKeys(key), **(options or {}))
-    carried = asyncio.run(carrier.carry_request(request))
+    carried = asyncio.run(_carried_once(HttpCarrier(url, ServiceKeys(key), **(options or {})), request))
     if carried.answer is None:
         raise DeliveryInDoubtError(carried.problem, attempts=1 + carried.sent_again, timed_out=carried.timed_out)
     return delivered(carried)

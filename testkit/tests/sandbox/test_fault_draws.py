@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from game_operator.protocol.webhook import DEFAULT_WRITER
+from game_operator_testkit.provider.bodies import DEFAULT_WRITER
 from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet
 from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws

@@ -31,6 +31,7 @@ What is owed for a bet that a claim names is not known: its win may hold what th
 whose id it has. A person who pays counts the claims; those fill what is missing.
 """
 
+import re
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -41,12 +42,16 @@ from game_operator.ledger.api import BetRecord
 from game_operator.ledger.staff.repairs import credited_cents, owed_beside
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.money import amount_from_cents
-from game_operator.protocol.made_ids import is_test_bet
 
 DAY_MILLIS: Final = 86_400_000
 #: After 90 days a service removes a bet (spec §8); a day less, for two clocks.
 _LAST_MILLIS: Final = 89 * DAY_MILLIS
 _ALARM_MILLIS: Final = 80 * DAY_MILLIS
+#: Ids of bets that a certification or a storm makes: the run, the scenario, a word and a number; then what is tried.
+_CERTIFY: Final = re.compile(
+    r"certify-[0-9a-f]{8}-(?:[A-Z][0-9]{2}(?:-within-limits)?|balances|end)-[A-Za-z]+-[0-9]+(?:[^0-9].*)?", re.DOTALL
+)
+_STORM: Final = re.compile(r"storm-bet-[0-9a-f]{16}-[0-9]+-[0-9]+")
 
 
 class Verdict(StrEnum):
@@ -287,3 +292,8 @@ def _open(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet
 
 def _money(cents: int) -> str:
     return str(amount_from_cents(cents))
+
+
+def is_test_bet(bet_id: str) -> bool:
+    """Return whether an id has the whole shape of those that the certifier or a storm makes; a scenario swaps case."""
+    return bool(_STORM.fullmatch(bet_id) or any(map(_CERTIFY.fullmatch, (bet_id, bet_id.swapcase()))))

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.journal_records import NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
-from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
+from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours, is_test_bet
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, GameOperatorError
 from game_operator.ledger.api import Terms
@@ -24,7 +24,6 @@ from game_operator.ledger.staff.findings import LATE_KINDS
 from game_operator.ledger.staff.repairs import credited_cents
 from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import BalanceCall, problem_of_id
-from game_operator.protocol.made_ids import is_test_bet
 
 PAGE: Final = 500
 _PHASES: Final = ("open", "anomalies", "spent", "repaired", "sample")

@@ -40,7 +40,8 @@ def doctor(*, public_key: Path | None = None, url: str | None = None, service: _
     server of a deployed wallet for an upgrade, which must not harm the next call; without any setting, ask that alone.
     """
     from game_operator.cli.setup_checks import examination, upgrade
-    from game_operator.client.settings import base_url_of, checked_seconds
+    from game_operator.client.settings import base_url_of
+    from game_operator.protocol.exchange import checked_seconds
 
     checked_seconds("deadline", service.deadline)
     environ = service.environment(service.base_url)

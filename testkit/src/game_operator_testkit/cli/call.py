@@ -40,10 +40,9 @@ def call(
     The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
     for SUCCESS, 1 for any other answer.
     """
-    from game_operator.protocol.http import pairs_of
     from game_operator_testkit.certifier.report.again import without_signatures
     from game_operator_testkit.provider.caller import WebhookCaller, check_moves_money
-    from game_operator_testkit.provider.delivery import delivered
+    from game_operator_testkit.provider.delivery import delivered, pairs_of
     from game_operator_testkit.provider.requests import Request
 
     assumed = read_profile(profile)
@@ -79,8 +78,8 @@ def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> 
 
 
 def _document(url: str, headers: "HeaderPairs", delivery: "Delivery") -> dict[str, object]:
-    from game_operator.protocol.http import pairs_of
     from game_operator_testkit.certifier.report.as_json import body_in_json, headers_in_json
+    from game_operator_testkit.provider.delivery import pairs_of
 
     reply = delivery.reply
     answered = {"headers": headers_in_json(pairs_of(delivery.headers)), "body": body_in_json(delivery.body)}

@@ -16,6 +16,7 @@ from markupsafe import escape
 from game_operator import text
 from game_operator.protocol.http import HeaderPairs
 from game_operator_testkit.control_room.outcomes import ExchangeRow, hint, meaning, row
+from game_operator_testkit.provider import message_text
 from game_operator_testkit.provider.shell_lines import curl_line
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
@@ -61,10 +62,10 @@ class MessageSide:
 
     @classmethod
     def _of(cls, first: str, headers: HeaderPairs, body: bytes) -> Self:
-        head = f"{text.clean(first[:_SHOWN_BYTES])}\n{text.headers(headers, longest=_SHOWN_BYTES)}".rstrip()
+        head = f"{text.clean(first[:_SHOWN_BYTES])}\n{message_text.headers(headers, longest=_SHOWN_BYTES)}".rstrip()
         pretty = laid_out(body) if len(body) <= _SHOWN_BYTES else ""
         return cls(
-            raw=within(f"{head}\n\n{text.body(body, longest=_SHOWN_BYTES)}"),
+            raw=within(f"{head}\n\n{message_text.body(body, longest=_SHOWN_BYTES)}"),
             pretty=pretty if len(escape(pretty).encode()) <= _SHOWN_BYTES else "",
             length=len(body),
         )

@@ -12,10 +12,10 @@ from starlette.routing import Route
 
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
-from game_operator.text import body
 from game_operator_testkit.control_room.page_context import Page, see_other
 from game_operator_testkit.control_room.run_process import RunProcess
 from game_operator_testkit.provider.faults import FAULT_PRESETS
+from game_operator_testkit.provider.message_text import body
 
 #: Players that the form of a storm suggests.
 _SUGGESTED: Final = 200

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import BodyWriter
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.provider.requests import Request, Seal
 

@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any, Final, Self, TypeAlias
 
 from game_operator._version import __version__
-from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds, proxy_of_environment, split_address
+from game_operator.client.settings import ReadLimits, base_url_of, proxy_of_environment, split_address
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown, without_frames
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.exchange import Send, TransportFailed, checked_seconds
 from game_operator.protocol.http import HeaderPairs, HttpRequest, is_loopback
 from game_operator.protocol.signing import Signature
-from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.sync import Wire
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Begun, Carried, Delivery, DeliveryInDoubtError, delivered
 from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, UNSIGNED, Request

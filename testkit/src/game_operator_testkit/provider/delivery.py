@@ -13,10 +13,10 @@ from game_operator.errors import MalformedCallError, TransportError
 from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.protocol.http import HeaderPairs, HttpReply, without_secret
 from game_operator.protocol.signing import Signature
-from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
-from game_operator.protocol.webhook_reply import read_reply
+from game_operator_testkit.provider.bodies import DEFAULT_WRITER, BodyWriter
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
+from game_operator_testkit.provider.replies import read_reply
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
 #: Says nothing of the call's fate: SYSTEM_ERROR is unknown, a signature that was refused asks for the call again.
@@ -218,6 +218,16 @@ class Begun:
             remedy=remedy,
             is_lost=is_lost,
         )
+
+
+def pairs_of(headers: Mapping[str, str]) -> HeaderPairs:
+    """Return the *headers* of an ``HttpReply`` as pairs of bytes, for logs and reports."""
+    return tuple((_latin(name), _latin(value)) for name, value in headers.items())
+
+
+def _latin(text: str) -> bytes:
+    # A wallet in this process may use characters that no header can carry.
+    return text.encode("latin-1", "backslashreplace")
 
 
 def delivered(carried: Carried) -> Delivery:

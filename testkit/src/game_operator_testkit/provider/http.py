@@ -17,10 +17,10 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote
 
-from game_operator.client.settings import base_url_of, checked_seconds
+from game_operator.client.settings import base_url_of
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.exchange import TransportFailed
+from game_operator.protocol.exchange import TransportFailed, checked_seconds
 from game_operator.protocol.http import HeaderPairs, HttpReply, redacted
 from game_operator.transport.async_ import AsyncWire
 from game_operator_testkit.provider.caller import beside_type, error_of, not_delivered, webhook_step, wire_settings

@@ -21,10 +21,10 @@ from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serving import Connections, ServeProtocol, most_connections
 from game_operator.errors import ConfigurationError
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Delivery
+from game_operator_testkit.provider.replies import read_reply
 from tests.support.command_line import Forked, stopped
 from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes

@@ -22,8 +22,8 @@ from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serving import Supervisor
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.provider.caller import WebhookCaller
+from game_operator_testkit.provider.replies import read_reply
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import Forked, Run, started, stopped
 from tests.support.raw_sql import damage

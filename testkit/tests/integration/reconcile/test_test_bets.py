@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from game_operator.backoffice.reconcile.judge import is_test_bet
 from game_operator.models import BetNotFound, ClosedBet, OpenBet
 from game_operator.models.webhooks import RollbackCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.made_ids import is_test_bet, storm_bet_id
+from game_operator_testkit.sandbox.dealing.plan import storm_bet_id
 from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.sandbox.storming import storm_of_ledger
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, TickingClock, verdicts

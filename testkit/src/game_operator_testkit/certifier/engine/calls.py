@@ -13,12 +13,13 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import BATCH_PATHS, BodyWriter
+from game_operator.protocol.webhook import BATCH_PATHS
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.steps import NotTried
 from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.engine.wire import exception_in
 from game_operator_testkit.certifier.report.verdicts import BALANCE_PATH, KnownCause, Note, Symptom, Weight
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError
 from game_operator_testkit.provider.requests import BetCalls, Manner, Request, Seal

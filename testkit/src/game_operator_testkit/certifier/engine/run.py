@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.protocol.http import pairs_of
 from game_operator_testkit.certifier.engine.balances import units
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.certification import Certification, new_run_id
@@ -31,7 +30,7 @@ from game_operator_testkit.certifier.report.verdicts import (
     Verdict,
     Weight,
 )
-from game_operator_testkit.provider.delivery import Carried, reply_in
+from game_operator_testkit.provider.delivery import Carried, pairs_of, reply_in
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.in_process import InProcessCarrier, WrongReplyError
 from game_operator_testkit.provider.requests import Request

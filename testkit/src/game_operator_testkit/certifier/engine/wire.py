@@ -6,9 +6,9 @@ from typing import Final
 
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import FinerThanACentError
-from game_operator.protocol.webhook_reply import read_reply
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.replies import read_reply
 
 #: What only the text of an exception has, in any of the languages that wallets are written in. A sentence for people
 #: does not match.

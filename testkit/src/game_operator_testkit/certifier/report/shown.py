@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from game_operator import text as words
 from game_operator.protocol.http import HeaderPairs
 from game_operator_testkit.certifier.report.verdicts import Exchange, Note, Outcome, Verdict
+from game_operator_testkit.provider import message_text
 
 #: Exchanges of a scenario that did not fail, and of one that did.
 PASSED: Final = 2
@@ -81,7 +82,7 @@ def message(first: str, pairs: HeaderPairs, data: bytes) -> str:
     """Return the beginning of a request or an answer as text, with *first* as its first line."""
     head = [words.clean(first)]
     if pairs:
-        head.append(words.headers(pairs[:HEADERS], longest=HEADER_BYTES))
+        head.append(message_text.headers(pairs[:HEADERS], longest=HEADER_BYTES))
     if len(pairs) > HEADERS:
         head.append(f"… and {len(pairs) - HEADERS} more headers")
-    return "\n".join([*head, "", words.body(data, longest=BODY_BYTES)]).rstrip()
+    return "\n".join([*head, "", message_text.body(data, longest=BODY_BYTES)]).rstrip()

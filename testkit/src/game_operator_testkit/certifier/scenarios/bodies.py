@@ -10,11 +10,12 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.protocol.exact_json import encode_json
-from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
+from game_operator.protocol.webhook_reply import encode_reply
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.replies import read_batch_reply
 from game_operator_testkit.provider.requests import BetCalls, Request
 
 #: A JSON object. Any: scenarios put into it what no call has.

@@ -18,7 +18,7 @@ from typing import Final
 
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import BodyWriter
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import UNSEEN, Answer, Post
 from game_operator_testkit.provider.faults import LASTING_FAULTS, Fault, FaultSwitches
 from game_operator_testkit.sandbox.dealing import accepted_mistakes

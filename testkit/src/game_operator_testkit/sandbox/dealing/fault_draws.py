@@ -11,7 +11,7 @@ from itertools import count, islice
 from typing import Final
 
 from game_operator.models.webhooks import MovingCall, WithdrawCall
-from game_operator.protocol.webhook import BodyWriter
+from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Post
 from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, PendingCall

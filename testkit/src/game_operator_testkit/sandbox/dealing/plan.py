@@ -16,7 +16,6 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
-from game_operator.protocol.made_ids import STORM_DIGITS, storm_bet_id
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.requests import BetCalls
 from game_operator_testkit.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
@@ -26,6 +25,7 @@ _PACE: Final = 300
 _JITTER: Final = 200
 #: How often a bet is by the player of the round's bet before it.
 _SAME_PLAYER: Final = 0.1
+_RUN_DIGITS: Final = 16
 _MOST_FREE_BETS: Final = 5
 #: Of the bets, those that are cancelled; they are spread evenly, and the first comes early.
 _ROLLED_BACK: Final = 0.08
@@ -288,7 +288,12 @@ def _counted(bets: int, share: float) -> int:
 
 def run_id_of(seed: int, start_millis: int) -> str:
     """Return what the ids of a run hold: hex digits that another seed or start would not give."""
-    return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:STORM_DIGITS]
+    return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:_RUN_DIGITS]
+
+
+def storm_bet_id(run_id: str, number: int, place: int) -> str:
+    """Return the id of a bet: its run, its round and its place there; a reconciliation knows test bets by it."""
+    return f"storm-bet-{run_id}-{number}-{place}"
 
 
 def _ends_at(end: BetEnd, placed_at: int, all_end_at: int | None, random: Random) -> int:

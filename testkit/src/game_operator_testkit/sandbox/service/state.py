@@ -15,9 +15,9 @@ from typing import Any, Final
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpReply, HttpRequest, pairs_of
-from game_operator.protocol.webhook import BodyWriter
-from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answer_to, delivered
+from game_operator.protocol.http import HttpReply, HttpRequest
+from game_operator_testkit.provider.bodies import BodyWriter
+from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answer_to, delivered, pairs_of
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard

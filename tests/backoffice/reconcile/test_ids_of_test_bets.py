@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.protocol.made_ids import certify_run_id, is_test_bet, storm_bet_id
+from game_operator.backoffice.reconcile.judge import is_test_bet
 
 STORM = "storm-bet-0123456789abcdef-0-12"
 CERTIFY = "certify-3af39e24-C01-bet-1"
@@ -12,9 +12,9 @@ CERTIFY = "certify-3af39e24-C01-bet-1"
     "bet_id",
     [
         STORM,
-        storm_bet_id("0" * 16, 99_999, 7),
+        "storm-bet-0000000000000000-99999-7",
         CERTIFY,
-        f"{certify_run_id('0' * 8)}-F07-Bet-12",
+        "certify-00000000-F07-Bet-12",
         f"{CERTIFY}-x\n' OR 1=1",
         f"{CERTIFY}|a",
         f"{CERTIFY} ",
