@@ -11,7 +11,7 @@ import typer
 
 from game_operator.cli.commands.anomalies import COLUMNS as ANOMALY_COLUMNS
 from game_operator.cli.commands.anomalies import anomaly_document
-from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file
+from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file, check_source
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import ReportFiles
 from game_operator.cli.options import (
@@ -38,7 +38,6 @@ from game_operator.cli.output import (
     waiting,
     wants_json,
 )
-from game_operator.cli.own_wallet import check_source
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents

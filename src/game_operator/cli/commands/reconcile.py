@@ -12,19 +12,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import LedgerOptions
+from game_operator.cli.database import LedgerOptions, check_source
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.files import ReportFiles
-from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, checked_values, span_in
+from game_operator.cli.options import (
+    Commands,
+    Limit,
+    ProfileFile,
+    ServiceOptions,
+    Source,
+    amount_in,
+    checked_values,
+    read_profile,
+    span_in,
+)
 from game_operator.cli.output import answer, answer_list, remark, say, show_kinds, waiting
-from game_operator.cli.own_wallet import SettlingOptions, check_source
-from game_operator.errors import RunError
+from game_operator.errors import ConfigurationError, RunError
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
     from game_operator.backoffice.journal_records import Run
     from game_operator.ledger import SqlLedger
+    from game_operator.wallet import Wallet
 
 
 reconciliations: Commands = Commands(
@@ -46,6 +56,10 @@ _FINDINGS: Final = (
     "id kind bet_id player_id at_stake_cents owed_cents seen first_at_millis detail paid_cents resolved_by resolution"
 )
 _STOPPING: Final = "It stops after the calls under way."
+_OWN_CODE: Final = (
+    "If your wallet has `after`, or `transaction`, settle in a program, or your own rows are not written "
+    "(docs/how-to/reconciliation.md)."
+)
 _HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 
 
@@ -96,6 +110,31 @@ class PatienceOptions:
     second_look: Annotated[timedelta, typer.Option(parser=span_in, show_default="60s")] = timedelta(seconds=60)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SettlingOptions:
+    """What the wallet that settles bets and pays findings goes by."""
+
+    source: Source = ""
+    profile: ProfileFile = None
+
+    @contextmanager
+    def wallet(self, place: LedgerOptions, *, moves_money: bool) -> "Iterator[Wallet]":
+        """Yield a plain wallet over the ledger; raise ConfigurationError if the balances are elsewhere."""
+        from game_operator.ledger.office import Office
+        from game_operator.wallet import Wallet
+
+        accounts = place.accounts()
+        with _ledger(place, self.source) as ledger:
+            if accounts is None and Office(ledger).are_balances_elsewhere():
+                raise ConfigurationError(
+                    "The balances of this ledger are in your own table. Pass the table as --accounts-table, "
+                    f"--accounts-key and --accounts-balance. {_OWN_CODE}"
+                )
+            if moves_money and accounts is not None:
+                remark(f"This settles by a plain wallet. {_OWN_CODE}", style="yellow")
+            yield Wallet(ledger, source=self.source, profile=read_profile(self.profile))
+
+
 @reconciliations.command()
 def run(
     *,
@@ -120,14 +159,15 @@ def run(
     repair.check(seconds=seconds)
     arguments = repair.arguments
     pages.check()
-    with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
+    with settling.wallet(place, moves_money=repair.repair) as wallet, service.client() as client:
         from game_operator.backoffice import Reconciler
 
         reconciler = Reconciler(client, wallet, **vars(patience), rate_per_second=rate, sample=sample)
         try:
             report = _run(reconciler, seconds, arguments, concurrency)
         except RunError as refused:
-            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=_HOW_TO_GO_ON, name="RunError") from None
+            advice = _HOW_TO_GO_ON if seconds is None else refused.remedy
+            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=advice, name="RunError") from None
         return _reported(report, pages)
 
 
@@ -186,7 +226,7 @@ def show_report(report: "ReconcileReport", **more: int) -> None:
         most = amount_from_cents(report.open.total_cents + run.moved_cents + before.total_cents)
         say(
             f"To settle them: game-operator reconcile run --repair --max-bets {bets} --max-total {most} --actor NAME "
-            "--reason TEXT, and the same --min-age, --wallet and --accounts-… as in this run."
+            "--reason TEXT, and the same --min-age and --accounts-… as in this run."
         )
     if run.is_under_way:
         say(_how_to_go_on(run))
@@ -284,12 +324,10 @@ def resolve(
     from game_operator.backoffice.reconcile.report import finding_document
 
     if pay:
-        with settling.opened(place, moves_money=True) as (wallet, _):
+        with settling.wallet(place, moves_money=True) as wallet:
             done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claim or ())
     elif counting_claim:
         raise typer.BadParameter("--counting-claim says nothing without --pay. Leave it out.")
-    elif settling.wallet is not None:
-        raise typer.BadParameter("--wallet says nothing without --pay. Leave it out.")
     else:
         with _ledger(place, settling.source) as ledger:
             done = by_hand.resolve(ledger, finding_id, source=settling.source, actor=actor, reason=reason)
@@ -316,7 +354,7 @@ def refund(
     """
     from game_operator.backoffice import Reconciler
 
-    with settling.asked(place, service, moves_money=True) as (client, wallet):
+    with settling.wallet(place, moves_money=True) as wallet, service.client() as client:
         remark("It asks the provider twice, as far apart as --second-look says.")
         with checked_values():
             outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)

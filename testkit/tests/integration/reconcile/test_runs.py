@@ -131,7 +131,7 @@ def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None
 
     wallet.repair = repaired  # Twenty calls of another process have failed just then.
     assert desk.reconciler(wallet=wallet).run(**REPAIR).run.state == "paused"
-    report = desk.reconciler().run(**REPAIR)
+    report = desk.reconciler(wallet=Wallet(desk.ledger)).run(**REPAIR)
     assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
     assert report.run.moved_count == 3
 
