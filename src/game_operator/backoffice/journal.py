@@ -446,13 +446,6 @@ def add_items_script(
     return len((yield Execute(sql["add_items"], (run_id, json.dumps(rows)))))
 
 
-def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Steps[set[str]]:
-    """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
-    rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.at_stake_cents] for each in items]
-    added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, json.dumps(rows)))
-    return {row[0] for row in added}
-
-
 def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Steps[None]:
     """Put items that are there already into a further chunk."""
     sql = _sql(dialect)
