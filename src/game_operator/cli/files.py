@@ -110,7 +110,7 @@ class ReportFiles:
         if self.csv is not None:
             check_writable("--csv", self.csv, ".csv", may_be_device=True)
 
-    def are_written(self, html: Callable[[], str], csv: Callable[[], str]) -> bool:
+    def are_written(self, *, html: Callable[[], str] = str, csv: Callable[[], str] = str) -> bool:
         """Write the files that are wanted; return whether all could be written."""
         written = self.html is None or is_written(self.html, html(), "report")
         return (self.csv is None or is_written(self.csv, csv(), "report")) and written

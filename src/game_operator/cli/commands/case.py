@@ -58,7 +58,7 @@ def case(
     ):
         made = case_file(ledger, bet_id, source=source, client=client, redact=redact)
     page = "" if html is None else made.to_html()
-    is_complete = files.are_written(lambda: page, str)
+    is_complete = files.are_written(html=lambda: page)
     document = {"format": 1, "digest": made.digest, "contents": made.contents}
     answer(document, *made.contents["summary"], view=_VIEW)
     if not is_complete:

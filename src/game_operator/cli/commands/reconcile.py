@@ -197,7 +197,7 @@ def _run(
 
 def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
     """Write the files that are wanted, show the report, and return the exit code."""
-    written = pages.are_written(report.to_html, report.to_csv)
+    written = pages.are_written(html=report.to_html, csv=report.to_csv)
     show_report(report)
     if report.run.state == "paused":
         return ExitCode.UNREACHABLE
