@@ -59,7 +59,6 @@ def test_json_tells_the_same(run: Run, here: Path) -> None:
         "public_key_pem": public.read_text(),
         "fingerprint_sha256": fingerprint_by_openssl(public),
         "bits": 2048,
-        "encrypted": False,
     }
 
 
@@ -176,45 +175,6 @@ def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: i
         assert key.key_size == bits
 
 
-def test_a_key_is_encrypted_with_the_passphrase_of_the_environment(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PASSPHRASE, "plänted secret")
-    document = run("keygen", "--encrypt", "--json").document
-    assert document["encrypted"] is True
-    made = here / "operator.pem"
-    assert made.read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert public_key_of(load_signer(made, "plänted secret")) is not None
-    with pytest.raises(ConfigurationError, match="passphrase is wrong"):
-        load_signer(made, "another")
-
-
-def test_a_passphrase_without_encrypt_is_2(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key in the clear for somebody who has set a passphrase; an empty one is none."""
-    monkeypatch.setenv(PASSPHRASE, "planted secret")
-    assert "Pass --encrypt, or unset it." in run("keygen").err
-    error = run("keygen", "--json").error
-    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
-    assert [path.name for path in here.iterdir()] == ["other"]
-    monkeypatch.setenv(PASSPHRASE, "")
-    assert run("keygen", "--json").document["encrypted"] is False
-
-
-def test_a_key_is_encrypted_with_the_passphrase_of_a_file(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file that opens a key protects it, too, and no key is made in the clear beside it."""
-    (here / "secret").write_text("planted secret\n")
-    monkeypatch.setenv(f"{PASSPHRASE}_FILE", str(here / "secret"))
-    assert "Pass --encrypt, or unset it." in run("keygen").err
-    assert run("keygen", "--encrypt", "--json").document["encrypted"] is True
-    assert public_key_of(load_signer(here / "operator.pem", "planted secret")) is not None
-    monkeypatch.setenv(f"{PASSPHRASE}_FILE", "planted secret")
-    told = run("keygen", "another.pem", "--encrypt")
-    assert (told.code, f"{PASSPHRASE}_FILE names cannot be read" in told.err) == (2, True)
-    assert "planted" not in told.err
-
-
 @pytest.mark.parametrize(
     ("path", "such_as"),
     [
@@ -245,18 +205,6 @@ def test_no_private_key_under_a_public_name(run: Run, here: Path, path: str) -> 
     assert f"{path!r} is named like a public key" in told.err
     assert run("keygen", path, "--json").error["exit_code"] == 2
     assert [each.name for each in here.rglob("*")] == ["other"]
-
-
-@pytest.mark.parametrize("given", [None, ""])
-def test_no_passphrase_and_no_terminal_is_2(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
-) -> None:
-    if given is not None:
-        monkeypatch.setenv(PASSPHRASE, given)
-    told = run("keygen", "--encrypt")
-    assert (told.code, told.out) == (2, "")
-    assert PASSPHRASE in told.err
-    assert [path.name for path in here.iterdir()] == ["other"]
 
 
 @pytest.mark.outside

@@ -15,6 +15,7 @@ from game_operator.cli.keys import fingerprint, write_pair
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import CannedService, Reply, Run, command
 from tests.support.hostile_server import Connection, HostileServer
+from tests.support.keys import encrypted
 from tests.support.proxies import WEBSOCKETS, behind, needs
 from tests.support.proxy import silent_after
 from tests.support.servers import asgi_server
@@ -343,7 +344,7 @@ def test_an_encrypted_key_needs_its_passphrase(
     run: Run, settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: RSAPrivateKey
 ) -> None:
     """Without it a finding that names the variable, with it all is well but the key, which is another."""
-    write_pair(tmp_path / "encrypted.pem", bits=2048, passphrase="planted secret")
+    encrypted(tmp_path / "encrypted.pem", b"planted secret")
     told = run("doctor", "--private-key", tmp_path / "encrypted.pem", "--json")
     check = checks(told.document)["private key"]
     assert (told.code, check["outcome"]) == (1, "problem")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.signers.keys import load_signer, public_key_of
 from tests.support.command_line import Run, clean_environment
+from tests.support.keys import encrypted
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
 
@@ -61,12 +61,8 @@ def at_a_terminal(args: list[str], typed: list[str], **environ: str) -> tuple[in
 
 
 def test_at_a_terminal_the_passphrase_is_asked_for_and_not_shown(here: Path, settings: dict[str, str]) -> None:
-    """Twice when the key is made, once when it is used, and never echoed."""
-    code, shown = at_a_terminal(["keygen", "--encrypt"], ["planted secret", "planted secret"])
-    assert (code, "planted" in shown) == (0, False), shown
-    made = here / "operator.pem"
-    assert public_key_of(load_signer(made, "planted secret")) is not None
-
+    """Once, and it is never echoed."""
+    made = encrypted(here / "operator.pem", b"planted secret")
     url = settings["GAME_OPERATOR_BASE_URL"]
     code, shown = at_a_terminal(
         ["games", "--base-url", url, "--operator-id", "acme", "--private-key", str(made)], ["planted secret"]
@@ -75,13 +71,8 @@ def test_at_a_terminal_the_passphrase_is_asked_for_and_not_shown(here: Path, set
     assert (code, "HTTP 401" in shown, "planted" in shown) == (1, True, False), shown
 
 
-def test_an_encrypted_key_without_passphrase_and_terminal_is_2(
-    run: Run, here: Path, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encrypted_key_without_passphrase_and_terminal_is_2(run: Run, here: Path, settings: dict[str, str]) -> None:
     """The message names the variable."""
-    with monkeypatch.context() as planted:
-        planted.setenv(PASSPHRASE, "planted secret")
-        assert run("keygen", "--encrypt").code == 0
-    told = run("games", "--private-key", here / "operator.pem")
+    told = run("games", "--private-key", encrypted(here / "operator.pem", b"planted secret"))
     assert (told.code, told.out) == (2, "")
     assert f"operator.pem is encrypted. Set {PASSPHRASE}" in told.err
