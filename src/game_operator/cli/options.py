@@ -105,11 +105,11 @@ def moment_in(text: str) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def check_between(since: int | None, until: int | None, end: str = "--until") -> None:
-    """Raise BadParameter if no time is between --since and the option *end*."""
+def check_between(since: int | None, until: int | None) -> None:
+    """Raise BadParameter if no time is between --since and --until."""
     if since is not None and until is not None and since >= until:
         raise typer.BadParameter(
-            f"--since is {when(since)} and {end} is {when(until)} UTC: nothing is between. An age is so long ago, so "
+            f"--since is {when(since)} and --until is {when(until)} UTC: nothing is between. An age is so long ago, so "
             "--since takes the greater one."
         )
 

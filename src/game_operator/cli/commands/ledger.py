@@ -159,12 +159,10 @@ def show(
 @ledgers.command()
 def bets(
     *,
-    only_open: Annotated[bool, typer.Option("--open")] = False,
     state: BetState | None = None,
     player: Player = None,
     since: Moment = None,
     until: Moment = None,
-    older_than: Moment = None,
     limit: Limit = 50,
     source: OnlySource = None,
     place: LedgerOptions,
@@ -173,12 +171,8 @@ def bets(
     from game_operator.ledger.office import Office
     from game_operator.ledger.staff.queries import BetsWanted
 
-    if only_open and state not in (None, BetState.OPEN):
-        raise typer.BadParameter(f"--open lists OPEN bets, and --state is {state.value}. Pass one of the two.")
     check_between(since, until)
-    check_between(since, older_than, "--older-than")
-    ends = [end for end in (until, older_than) if end is not None]
-    wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
+    wanted = BetsWanted(source, since, until, state, player)
     with place.opened() as ledger:
         found = Office(ledger).oldest_bets(wanted, limit + 1)
     answer_list("bets", list(map(_bet, found)), limit, _BETS)

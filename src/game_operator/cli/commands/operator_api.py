@@ -20,40 +20,13 @@ _BETS: Final = "reference_id player_id status wager_cents won_cents placed_at_mi
 _NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
 
 
-def games(
-    *,
-    genre: str | None = None,
-    status: str | None = None,
-    currency: str | None = None,
-    active: bool = False,
-    service: ServiceOptions,
-) -> None:
+def games(*, service: ServiceOptions) -> None:
     """List your games with their instances and betting limits."""
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
-    kept = list(_filtered(found, genre, status, currency, active=active))
-    instances = sum(len(game.instances) for game in kept)
-    sentences = [f"{len(kept)} of {len(found)} games, {instances} instances"]
-    if genre is not None and found and not any(_is(game.genre, genre) for game in found):
-        sentences.append(f"No game has genre {genre}. There are {', '.join(sorted({game.genre for game in found}))}.")
-    answer({"games": [game.model_dump() for game in kept]}, *sentences)
-    show_records("Games", _GAMES.split(), _rows(kept))
-
-
-def _filtered(
-    found: "Iterable[GameInfo]", genre: str | None, status: str | None, currency: str | None, *, active: bool
-) -> "Iterator[GameInfo]":
-    for game in found:
-        of_game = (each for each in game.instances if each.active or not active)
-        instances = tuple(each for each in of_game if _is(each.bet_config.currency, currency))
-        # A game without instances is listed, but not as an answer to a question about instances.
-        is_asked_for = instances or (currency is None and not active)
-        if is_asked_for and _is(game.genre, genre) and _is(game.status, status):
-            yield game.model_copy(update={"instances": instances})
-
-
-def _is(value: str, wanted: str | None) -> bool:
-    return wanted is None or value.casefold() == wanted.casefold()
+    sentence = f"{len(found)} games, {sum(len(game.instances) for game in found)} instances"
+    answer({"games": [game.model_dump() for game in found]}, sentence)
+    show_records("Games", _GAMES.split(), _rows(found))
 
 
 def _rows(found: "Iterable[GameInfo]") -> Iterator[dict[str, Any]]:
