@@ -190,11 +190,6 @@ class Journal:
         ((ready_millis, left),) = self._rows("waiting", run_id)
         return (int(ready_millis), int(left)) if left else None
 
-    def progress(self, run_id: int) -> tuple[int, int]:
-        """Return how many chunks are done, and how many there are."""
-        ((done, every),) = self._rows("progress", run_id)
-        return int(done), int(every)
-
     def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
         Commit that an item is about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.

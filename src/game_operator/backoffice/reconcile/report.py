@@ -1,7 +1,7 @@
 """
 What a reconciliation has found: verdicts with the money at stake, findings, repairs and what is left.
 
-It is a value, JSON, CSV, and one page of HTML that needs nothing else.
+It is a value, JSON, and one page of HTML that needs nothing else.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator import text as words
-from game_operator.backoffice.exports import csv_lines, page
+from game_operator.backoffice.exports import page
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import Item, Run
 from game_operator.backoffice.reconcile.batch import Tally, settled_before, tally_since
@@ -34,18 +34,6 @@ _TEMPLATE: Final = Path(__file__).parent / "templates" / "report.html"
 _MOST: Final = 500
 _HOUR: Final = 3_600_000
 _MOST_FINDINGS: Final = 1_000
-_COLUMNS: Final = (
-    "bet_id",
-    "verdict",
-    "at_stake_cents",
-    "owed_cents",
-    "here",
-    "there",
-    "player_id",
-    "opened_at_millis",
-    "at_millis",
-    "detail",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +95,6 @@ class ReconcileReport:
     def to_json(self, *, indent: int | None = 2) -> str:
         """Return the report as JSON with *indent* spaces a level, without the rows; amounts are whole cents."""
         return json.dumps(self.document(), indent=indent)
-
-    def to_csv(self) -> str:
-        """Return the rows as CSV, for spreadsheets too: no cell becomes a formula. Amounts are whole cents."""
-        rows = ([row.get(name) for name in _COLUMNS] for row in self.rows())
-        return "".join(csv_lines([_COLUMNS, *rows]))
 
     def to_html(self) -> str:
         """

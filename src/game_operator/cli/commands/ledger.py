@@ -11,7 +11,7 @@ from game_operator.cli.commands.anomalies import COLUMNS as ANOMALY_COLUMNS
 from game_operator.cli.commands.anomalies import anomaly_document
 from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file, check_source
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import ReportFiles
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import (
     AmountArgument,
     Commands,
@@ -392,19 +392,19 @@ def totals(
     from game_operator.backoffice.exports import totals_csv
     from game_operator.ledger.books.totals import DIMENSIONS
 
-    files = ReportFiles(csv=csv)
     if since is not None and until is not None and until < since:
         raise typer.BadParameter("The day of --to is before that of --from.")
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
-    files.check()
+    if csv is not None:
+        check_writable("--csv", csv, ".csv", may_be_device=True)
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
         if source is not None:
             check_source(ledger, source)
         closed = ledger.close_totals() if close else None
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
-    is_fine = files.are_written(csv=lambda: "".join(totals_csv(report)))
+    is_fine = csv is None or is_written(csv, "".join(totals_csv(report)), "report")
     _show_totals(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions, check_source
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
-from game_operator.cli.files import ReportFiles
+from game_operator.cli.files import HtmlFile, check_page, is_written
 from game_operator.cli.options import (
     Commands,
     Limit,
@@ -46,11 +47,10 @@ Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
 _REPORT: Final = {
     "": (
-        "run state why repaired open brakes_left settled_before other_findings parts_done parts service "
+        "run state why repaired open brakes_left settled_before other_findings service "
         "source actor reason began_at_millis ended_at_millis unseen"
     ),
     "verdicts": "verdict bets total_cents",
-    "test_bets": "state bets total_cents",
 }
 _FINDINGS: Final = (
     "id kind bet_id player_id at_stake_cents owed_cents seen first_at_millis detail paid_cents resolved_by resolution"
@@ -144,7 +144,7 @@ def run(
     sample: float = 0.001,
     rate: float = 20.0,
     concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4,
-    pages: ReportFiles,
+    html: HtmlFile = None,
     settling: SettlingOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -158,7 +158,7 @@ def run(
     """
     repair.check(seconds=seconds)
     arguments = repair.arguments
-    pages.check()
+    check_page(html)
     with settling.wallet(place, moves_money=repair.repair) as wallet, service.client() as client:
         from game_operator.backoffice import Reconciler
 
@@ -168,7 +168,7 @@ def run(
         except RunError as refused:
             advice = _HOW_TO_GO_ON if seconds is None else refused.remedy
             raise StoppedError(ExitCode.SAID_NO, refused.what, advice=advice, name="RunError") from None
-        return _reported(report, pages)
+        return _reported(report, html)
 
 
 def _run(
@@ -195,9 +195,9 @@ def _run(
     raise StoppedError(code, f"Interrupted.{name}", advice=advice, run=kept and kept.id)
 
 
-def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
-    """Write the files that are wanted, show the report, and return the exit code."""
-    written = pages.are_written(html=report.to_html, csv=report.to_csv)
+def _reported(report: "ReconcileReport", html: Path | None) -> int:
+    """Write the page that is wanted, show the report, and return the exit code."""
+    written = html is None or is_written(html, report.to_html(), "report")
     show_report(report)
     if report.run.state == "paused":
         return ExitCode.UNREACHABLE
@@ -209,9 +209,9 @@ def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
     return ExitCode.FINE if written else ExitCode.UNWRITABLE
 
 
-def show_report(report: "ReconcileReport", **more: int) -> None:
+def show_report(report: "ReconcileReport") -> None:
     """Show what a run has found."""
-    run, document = report.run, report.document() | more
+    run, document = report.run, report.document()
     sentences = [f"The run {'repairs' if run.options.get('repair') else 'is dry: it moves no money'}."]
     if not report.verdicts:
         sentences.append("No bet is due: OPEN bets are looked up when they are older than --min-age.")
@@ -257,9 +257,7 @@ def status(*, source: Source = "", place: LedgerOptions) -> None:
         if latest is None:
             answer({"run": None}, "There was no reconciliation yet.")
             return
-        journal = Journal(ledger)
-        done, parts = journal.progress(latest.id)
-        show_report(report_of(journal, latest), parts_done=done, parts=parts)
+        show_report(report_of(Journal(ledger), latest))
 
 
 @reconciliations.command()
@@ -366,16 +364,16 @@ def refund(
 def report(
     *,
     run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None,
-    pages: ReportFiles,
+    html: HtmlFile = None,
     source: Source = "",
     place: LedgerOptions,
 ) -> int:
     """Show the report of the latest run, or of one with a number. The exit code is that of the run."""
-    pages.check()
+    check_page(html)
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.reconcile.report import report_in
 
-        return _reported(report_in(ledger, run_id, source=source), pages)
+        return _reported(report_in(ledger, run_id, source=source), html)
 
 
 @contextmanager
