@@ -34,7 +34,7 @@ _EXIT_CODES: Final = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.S
 
 def doctor(*, public_key: Path | None = None, url: str | None = None, service: _DoctorsServiceOptions) -> int:
     """
-    Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
+    Check settings, key pair, a signed call and the clock, and say what to do about each finding.
 
     What rests on an assumption, because the specification is silent, is marked as assumed. With --url, also ask the
     server of a deployed wallet for an upgrade, which must not harm the next call; without any setting, ask that alone.

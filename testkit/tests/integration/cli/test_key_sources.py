@@ -63,7 +63,7 @@ def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
 def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[str, str]) -> None:
     told = run("doctor", "--json", "--base-url", "https://999.1.1.1")
     found = {check["name"]: check["outcome"] for check in told.document["checks"]}
-    assert (told.code, found["base URL"], found["reachability"]) == (1, "problem", "skipped")
+    assert (told.code, found["base URL"], found["signed fetch-games"]) == (1, "problem", "skipped")
     assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
 
 
