@@ -17,7 +17,6 @@ import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -28,6 +27,7 @@ from rich.text import Text
 
 from game_operator.errors import one_line
 from game_operator.money import amount_from_cents
+from game_operator.text import when
 
 _WIDTH_OF_A_PIPE = 160
 #: More columns than any table has.
@@ -268,15 +268,6 @@ def _member_in_words(name: str, member: str, value: Record) -> str:
     if member.endswith(("_cents", "_millis")):
         return f"{label(member)} {cell(member, value)}"
     return f"{member} {cell(name, value)}"
-
-
-def when(millis: int) -> str:
-    """Return a time for people, in UTC; or Unix milliseconds after the year 9999, where a wrong clock may lead."""
-    try:
-        moment = datetime.fromtimestamp(millis / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{millis} ms"
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def show_kinds(findings: Iterable[Record], *ids: str) -> None:

@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -32,7 +33,6 @@ UNSEEN: Final = (
 )
 _TEMPLATE: Final = Path(__file__).parent / "templates" / "report.html"
 _MOST: Final = 500
-_HOUR: Final = 3_600_000
 _MOST_FINDINGS: Final = 1_000
 
 
@@ -268,8 +268,8 @@ def advices() -> Mapping[str, Advice]:
 # Any: what a run was begun with, as JSON.
 def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what a run was begun with, in words."""
-    yield "Least age of a bet", _age(options["min_age_millis"])
-    yield "Between two looks, at least", _age(options["second_look_millis"])
+    yield "Least age of a bet", str(timedelta(milliseconds=options["min_age_millis"]))
+    yield "Between two looks, at least", str(timedelta(milliseconds=options["second_look_millis"]))
     yield "Sample of all other bets", f"{100 * options['sample']:g} %"
     yield "Calls a second, at most", f"{1_000_000 / options['interval_micros']:g}"
     if options.get("repair"):
@@ -278,21 +278,8 @@ def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def at(millis: int | None) -> str:
-    """Return a time in UTC; what a wrong clock wrote as Unix milliseconds."""
-    if millis is None:
-        return "–"
-    try:
-        return f"{words.day_and_time(millis)} UTC"
-    except (OverflowError, ValueError):
-        return f"{millis} ms"
-
-
-def _age(millis: int) -> str:
-    """Return a length of time in whole units: of two days or more in days, and so on."""
-    for unit, noun in ((24 * _HOUR, "day"), (_HOUR, "hour"), (60_000, "minute")):
-        if millis >= 2 * unit:
-            return counted(round(millis / unit), noun)
-    return counted(max(0, round(millis / 1_000)), "second")
+    """Return a time in UTC."""
+    return "–" if millis is None else words.when(millis)
 
 
 def counted(number: int, noun: str) -> str:

@@ -73,33 +73,12 @@ class RepairOptions:
     actor: Annotated[str | None, typer.Option(metavar="NAME")] = None
     reason: Annotated[str | None, typer.Option(metavar="TEXT")] = None
 
-    def check(self, *, seconds: float | None) -> None:
-        """Raise BadParameter if the options do not go together."""
-        given = {f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "repair"}
-        if not self.repair:
-            if named := [name for name, value in given.items() if value is not None]:
-                raise typer.BadParameter(f"Leave out {', '.join(named)} without --repair: a dry run moves no money.")
-            return
-        if missing := [name for name, value in given.items() if value is None]:
-            raise typer.BadParameter(
-                f"Missing: {', '.join(missing)}. Repairing needs all of --max-bets, --max-total, --actor and --reason: "
-                "how much it may settle at most, who asks for it, and why."
-            )
-        if seconds is not None:
-            raise typer.BadParameter(
-                "--seconds never begins a run that repairs. Begin it without --seconds, which then goes on with it."
-            )
-
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``Reconciler.run``; raise BadParameter for an amount that no brake can have."""
-        if not self.repair:
-            return {}
-        assert self.max_total is not None
-        if self.max_total < 0:
-            raise typer.BadParameter("--max-total is below 0. Pass the most that may be credited, such as 100.00.")
+        """The arguments of ``Reconciler.run``."""
+        most = None if self.max_total is None else int(self.max_total * 100)
         values = {"max_bets": self.max_bets, "actor": self.actor, "reason": self.reason}
-        return {"repair": True, "max_total_cents": int(self.max_total * 100), **values}
+        return {"repair": self.repair, "max_total_cents": most, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,15 +135,17 @@ def run(
     provider has CLOSED or ROLLED_BACK. The exit code is 1 if something waits for a person: findings, or bets that can
     be settled. Ctrl-C keeps the run: it can go on.
     """
-    repair.check(seconds=seconds)
-    arguments = repair.arguments
+    if repair.repair and seconds is not None:
+        raise typer.BadParameter(
+            "--seconds never begins a run that repairs. Begin it without --seconds, which then goes on with it."
+        )
     check_page(html)
     with settling.wallet(place, moves_money=repair.repair) as wallet, service.client() as client:
         from game_operator.backoffice import Reconciler
 
         reconciler = Reconciler(client, wallet, **vars(patience), rate_per_second=rate, sample=sample)
         try:
-            report = _run(reconciler, seconds, arguments, concurrency)
+            report = _run(reconciler, seconds, repair.arguments, concurrency)
         except RunError as refused:
             advice = _HOW_TO_GO_ON if seconds is None else refused.remedy
             raise StoppedError(ExitCode.SAID_NO, refused.what, advice=advice, name="RunError") from None

@@ -4,7 +4,6 @@
 What is in a token is assumed: docs/decisions/0005.
 """
 
-import os
 import sys
 from dataclasses import fields
 from datetime import timedelta
@@ -16,7 +15,7 @@ import typer
 
 from game_operator.cli.options import Commands, InstanceId, OperatorOptions, PlayerId, amount_in
 from game_operator.cli.output import answer, say, waiting
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 
 _LEAST_BITS = 2048
 # Making a longer one takes minutes, and each signature tenths of a second.
@@ -24,7 +23,7 @@ _MOST_BITS = 8192
 
 
 def keygen(
-    path: Annotated[str, typer.Argument()] = "operator.pem",
+    path: Annotated[Path, typer.Argument(dir_okay=False)] = Path("operator.pem"),
     bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS)] = _LEAST_BITS,
 ) -> None:
     """
@@ -34,9 +33,11 @@ def keygen(
     """
     from game_operator.cli.keys import fingerprint, write_pair
 
-    private = _file(path)
+    if not path.name or path.name.casefold().endswith((".pub", ".pub.pem")):  # It would be handed to the provider.
+        problem = f"{shown(str(path))} is not the name of a private key; pass one such as operator.pem"
+        raise ConfigurationError(problem)
     with waiting(f"Making an RSA key of {bits} bits …"):
-        pair = write_pair(private, bits=bits)
+        pair = write_pair(path, bits=bits)
     sha256 = fingerprint(pair.public_key)
     document = {
         "private_key_file": str(pair.private),
@@ -49,18 +50,6 @@ def keygen(
     say("Register this public key with the provider, and compare the SHA-256 over another channel:")
     for line in pair.public_pem.splitlines():
         say(line)
-
-
-def _file(path: str) -> Path:
-    """Return where the private key goes; refuse a directory, and the name of a public key."""
-    # As a Path it would have lost a slash at its end.
-    is_there = os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name that is too long
-    if is_there or path.endswith("/") or Path(path).name in {"", ".."}:
-        beside = path and path.rstrip("/") + "/"
-        raise ConfigurationError(f"{path!r} is a directory; name a file, such as {beside}operator.pem")
-    if path.casefold().endswith((".pub", ".pub.pem")):
-        raise ConfigurationError(f"{path!r} is named like a public key; name the private one, such as operator.pem")
-    return Path(path)
 
 
 tokens: Commands = Commands(

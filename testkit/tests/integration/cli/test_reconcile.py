@@ -206,15 +206,19 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(("--repair",), "Missing: --max-bets, --max-total, --actor, --reason.", id="nothing with --repair"),
+        pytest.param(("--repair",), "--actor: actor is None", id="nothing with --repair"),
+        pytest.param(("--repair", *BY), "--max-bets: max_bets is None, and repairing needs it", id="no brakes"),
         pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"), "Missing: --reason.", id="no reason"
+            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"),
+            "--reason: reason is None. Name who decides and why",
+            id="no reason",
         ),
-        pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
-        pytest.param(("--actor", "ann"), "without --repair", id="an actor of a dry run"),
+        pytest.param(("--max-bets", "1"), "a dry run settles nothing", id="a brake of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
         pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY), "--max-total is below 0", id="less than nothing"
+            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY),
+            "--max-total: max_total_cents is -100, and repairing needs it",
+            id="less than nothing",
         ),
         pytest.param(
             ("--repair", "--max-bets", "1", "--max-total", "1e3", *BY), "not an amount in currency units", id="1e3"
