@@ -137,7 +137,7 @@ class ReconcileReport:
             "open": self.open._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
-            "findings": [finding_document(each, self.now_millis) for each in self.findings],
+            "findings": list(map(finding_document, self.findings)),
             "other_findings": self.other_findings,
             "unseen": UNSEEN,
         }
@@ -218,26 +218,11 @@ def report_in(ledger: SqlLedger, run_id: int | None = None, *, source: str = "")
     return report_of(journal, run)
 
 
-def finding_document(found: Finding, now_millis: int) -> dict[str, Any]:
-    """Return a finding for programs; amounts are whole cents."""
-    return {
-        "id": found.id,
-        "kind": found.kind,
-        "bet_id": found.subject,
-        "player_id": found.player_id,
-        "detail": found.detail,
-        "at_stake_cents": found.at_stake_cents,
-        "owed_cents": found.owed_cents,
-        "first_at_millis": found.first_at_millis,
-        "last_at_millis": found.last_at_millis,
-        "age_millis": found.age_millis(now_millis),
-        "seen": found.seen,
-        "run": found.run_id,
-        "resolved_at_millis": found.resolved_at_millis,
-        "resolved_by": found.resolved_by,
-        "resolution": found.resolution,
-        "paid_cents": found.paid_cents,
-    }
+def finding_document(found: Finding) -> dict[str, Any]:
+    """Return a finding for programs, without the bytes of its evidence; amounts are whole cents."""
+    fields = found._asdict()
+    del fields["evidence"]
+    return {"bet_id": fields.pop("subject"), "run": fields.pop("run_id"), **fields}
 
 
 def _sum(counts: Mapping[str, Tally], *verdicts: Verdict) -> Tally:

@@ -268,13 +268,11 @@ def findings(
     The exit code is 1 if a finding is open.
     """
     with _ledger(place, source) as ledger:
-        from game_operator.backoffice.journal import Journal
         from game_operator.backoffice.reconcile.by_hand import findings_of
         from game_operator.backoffice.reconcile.report import finding_document
 
-        now = Journal(ledger).now_millis()
         found = list(islice(findings_of(ledger, source=source, resolved=every, bet_id=bet_id), limit + 1))
-    listed = [finding_document(each, now) for each in found]
+    listed = list(map(finding_document, found))
     answer_list("findings", listed, limit, _FINDINGS)
     unresolved = [each for each in listed[:limit] if each["resolved_at_millis"] is None]
     show_kinds(unresolved, "id")
@@ -311,8 +309,7 @@ def resolve(
         with _ledger(place, settling.source) as ledger:
             done = by_hand.resolve(ledger, finding_id, source=settling.source, actor=actor, reason=reason)
     paid = "" if done.paid_cents is None else f"{amount_from_cents(done.paid_cents)} was posted to {done.account}. "
-    now = done.resolved_at_millis or 0
-    answer(finding_document(done, now), f"{paid}The finding {done.id} is resolved.")
+    answer(finding_document(done), f"{paid}The finding {done.id} is resolved.")
 
 
 @reconciliations.command()
