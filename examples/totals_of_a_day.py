@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from game_operator import DepositCall, WithdrawCall
-from game_operator.backoffice.totals import totals_html
+from game_operator.backoffice import totals_csv
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 
@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
             kind = "late openings" if row.late else "openings"
             revenue_cents = row.gross_gaming_revenue_cents
             print(f"{row.day} {row.currency}: revenue {revenue_cents}, {kind} {row.openings_cents}")
-        Path(folder, "totals.html").write_text(totals_html(report), encoding="utf-8")
+        Path(folder, "totals.csv").write_text("".join(totals_csv(report)), encoding="utf-8", newline="")
 
 # Prints:
 # Days before 2026-11-23 are closed, with 3 postings.

@@ -9,10 +9,9 @@ from tests.support.sources import sources
 
 #: What imports a module by its name.
 _IMPORTERS = {"__import__", "exec_module", "import_module", "resolve_name", "run_module", "spec_from_file_location"}
-#: Where a name is not written in the place itself: lazy public names, and what a user names on the command line.
+#: Where a name is not written in the place itself: lazy public names.
 _ALLOWED = {
     "game_operator/_lazy.py": ["import_module(home_of[name], package)"],
-    "game_operator/cli/own_wallet.py": ["import_module(module)"],
 }
 
 

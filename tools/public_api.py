@@ -24,7 +24,7 @@ DUMP: Final = ROOT / "tests" / "vectors" / "public_api.txt"
 #: What users import from. Everything else may change from one version to the next.
 PACKAGES: Final = (
     "game_operator",
-    *(f"game_operator.backoffice{part}" for part in ("", ".case", ".catalogue", ".totals")),
+    *(f"game_operator.backoffice{part}" for part in ("", ".case", ".catalogue")),
     *(f"game_operator.{name}" for name in ("ledger", "ledger.django", "models", "serve", "signers", "telemetry")),
     *("game_operator.wallet", "game_operator.webhooks", "game_operator_testkit", "game_operator_testkit.certifier"),
     *(f"game_operator_testkit.certifier.report{part}" for part in ("", ".as_html", ".as_json", ".as_junit")),

@@ -51,6 +51,14 @@ def day_and_time(at_millis: int) -> str:
     return f"{_at(at_millis):%Y-%m-%d %H:%M:%S}"
 
 
+def when(at_millis: int) -> str:
+    """Return date and time in UTC; after the year 9999, where a wrong clock may lead, Unix milliseconds."""
+    try:
+        return iso_time(at_millis).replace("T", " ").removesuffix("Z")
+    except OverflowError:
+        return f"{at_millis} ms"
+
+
 def duration(elapsed_ms: float) -> str:
     """Return a duration so that three digits are seen: ``0.84 ms``, ``12.3 ms``, ``1.50 s``."""
     if elapsed_ms >= _SECOND_MS:

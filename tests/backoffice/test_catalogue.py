@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -44,8 +43,8 @@ def numbered(numbers: Iterable[int]) -> list[JsonObject]:
 def test_before_the_first_fetch_it_knows_nothing(service: ListedGames) -> None:
     """To make one asks nothing."""
     catalogue = service.catalogue()
-    assert (catalogue.games, catalogue.instances, catalogue.changes, list(catalogue)) == ((), frozenset(), (), [])
-    assert (catalogue.held, catalogue.error, catalogue.fetched_at_millis, service.fetches) == (None, None, None, 0)
+    assert (catalogue.games, catalogue.instances, catalogue.changes) == ((), frozenset(), ())
+    assert (catalogue.error, catalogue.fetched_at_millis, service.fetches) == (None, None, 0)
     assert catalogue.instance("i0") is None
 
 
@@ -53,7 +52,7 @@ def test_the_first_list_is_nothing_to_compare_with(service: ListedGames) -> None
     """It is there, game for game as the client reads it, and reports no change."""
     catalogue = service.catalogue()
     assert catalogue.refresh() == []
-    assert catalogue.games == tuple(catalogue) == games_of(*listed(service))
+    assert catalogue.games == games_of(*listed(service))
     assert catalogue.instances == {f"i{number}" for number in range(10)}
     assert catalogue.fetched_at_millis is not None
     assert catalogue.changes == ()
@@ -66,7 +65,7 @@ def test_changes_are_returned_and_kept(service: ListedGames) -> None:
     listed(service)[0]["status"] = "MAINTENANCE"
     listed(service)[1]["instances"][0]["active"] = False
     first = catalogue.refresh()
-    assert kinds(first) == [("game_status_changed", "g0"), ("instance_switched", "g1")]
+    assert kinds(first) == [("game_changed", "g0"), ("instance_changed", "g1")]
     listed(service).append(named("new", "i-new"))
     (added,) = catalogue.refresh()
     assert kinds([added]) == [("game_added", "new")]
@@ -84,7 +83,7 @@ def test_the_changes_that_are_kept_are_bounded(service: ListedGames) -> None:
             each["status"] = status
         catalogue.refresh()
     assert len(catalogue.changes) == 1_000
-    assert {change.after for change in catalogue.changes[:10]} == {"INACTIVE"}
+    assert {change.after.status for change in catalogue.changes[:10]} == {"INACTIVE"}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +98,8 @@ def test_the_changes_that_are_kept_are_bounded(service: ListedGames) -> None:
         pytest.param([named("a", "i"), named("a", "i")], ApiError, id="the very same game twice"),
         pytest.param([named("a", "i", "i")], ApiError, id="an instance twice in a game"),
         pytest.param([named("a", "i"), named("b", "i")], ApiError, id="an instance in two games"),
+        pytest.param([], ApiError, id="no games"),
+        pytest.param([named("g0"), named("g1")], ApiError, id="no instances"),
     ],
 )
 def test_a_refresh_that_fails_changes_nothing(service: ListedGames, answer: Any, error: type[Exception]) -> None:
@@ -111,7 +112,7 @@ def test_a_refresh_that_fails_changes_nothing(service: ListedGames, answer: Any,
         catalogue.refresh()
     assert catalogue.error is raised.value
     assert (catalogue.games, catalogue.instances, catalogue.fetched_at_millis) == before
-    assert (catalogue.held, catalogue.changes) == (None, ())
+    assert catalogue.changes == ()
     service.games = good
     assert catalogue.refresh() == []
     assert catalogue.error is None
@@ -124,93 +125,26 @@ def test_an_id_that_stands_twice_is_named(service: ListedGames) -> None:
         service.catalogue().refresh()
 
 
-@pytest.mark.parametrize(
-    ("left", "share", "reason"),
-    [
-        pytest.param(numbered(range(7)), "0.30", "", id="three of ten are thirty percent"),
-        pytest.param(numbered(range(6)), "0.30", "4 of 10 games would be gone", id="four of ten are more"),
-        pytest.param(
-            [*numbered(range(6)), *numbered(range(20, 40))], "0.30", "4 of 10 games", id="others do not count"
-        ),
-        pytest.param(
-            [named(f"g{n}", f"j{n}" if n < 4 else f"i{n}") for n in range(10)],
-            "0.30",
-            "4 of 10 instances would be gone",
-            id="instances of games that stay",
-        ),
-        pytest.param(numbered(range(9)), "0", "1 of 10 games", id="none may go"),
-        pytest.param(numbered(range(1)), "1", "", id="all but one may go"),
-        pytest.param([], "0.30", "no instance at all", id="an empty list"),
-        pytest.param([], "0.99", "no instance at all", id="an empty list, where nearly all may go"),
-        pytest.param([named("g0")], "0.99", "no instance at all", id="no instances"),
-        pytest.param([], "1", "", id="an empty list, where all may go"),
-    ],
-)
-def test_a_list_in_which_too_much_would_be_gone_waits_for_a_person(
-    service: ListedGames, left: list[JsonObject], share: str, reason: str
-) -> None:
-    """Of the games or of the instances, compared exactly; nothing of it counts until it is accepted."""
-    catalogue = service.catalogue(most_gone=Decimal(share))
-    catalogue.refresh()
-    service.games = left
-    changes = catalogue.refresh()
-    if not reason:
-        assert (catalogue.held, catalogue.games) == (None, games_of(*left))
-        assert changes
-        return
-    assert (changes, catalogue.changes, catalogue.error) == ([], (), None)
-    assert len(catalogue.games) == 10
-    assert catalogue.held is not None
-    assert reason in catalogue.held.reason
-    assert catalogue.held.changes
-
-
-def test_a_held_list_is_applied_by_a_person(service: ListedGames) -> None:
-    """Who allows what would be gone, this time; the instances that are gone stay accepted."""
-    catalogue = service.catalogue()
-    catalogue.refresh()
-    service.games = numbered(range(5))
-    catalogue.refresh()
-    held = catalogue.held
-    assert held is not None
-    assert kinds(held.changes) == [("game_gone", f"g{number}") for number in range(5, 10)]
-    assert catalogue.refresh(most_gone=Decimal("0.49")) == []
-    changes = catalogue.refresh(most_gone=Decimal("0.5"))
-    assert kinds(changes) == kinds(held.changes)
-    assert changes == list(catalogue.changes[::-1])
-    assert (catalogue.held, len(catalogue.games), len(catalogue.instances)) == (None, 5, 10)
-    assert catalogue.refresh() == []
-    service.games = numbered(range(2))
-    catalogue.refresh()
-    assert catalogue.held is not None, "what was allowed once is not allowed for good"
-    with pytest.raises(ConfigurationError, match="most_gone"):
-        catalogue.refresh(most_gone=Decimal(2))
-
-
-def test_a_good_list_takes_the_place_of_a_held_one(service: ListedGames) -> None:
-    """The service was wrong for a while, and nobody had to do anything."""
-    catalogue = service.catalogue()
-    catalogue.refresh()
-    good, service.games = service.games, []
-    catalogue.refresh()
-    assert catalogue.held is not None
-    service.games = good
-    assert catalogue.refresh() == []
-    assert catalogue.held is None
-
-
 @pytest.mark.parametrize("answer", [[], [named("g0")]], ids=["no games", "no instances"])
-def test_an_empty_first_list_is_held(service: ListedGames, answer: list[JsonObject]) -> None:
-    """On its word every call would be refused for good; accepted, it counts."""
-    service.games = answer
+def test_a_list_without_any_instance_is_never_applied(service: ListedGames, answer: list[JsonObject]) -> None:
+    """On its word every call would be refused for good; the first list is no exception."""
+    good, service.games = service.games, answer
     catalogue = service.catalogue()
-    assert catalogue.refresh() == []
-    assert catalogue.held is not None
+    with pytest.raises(ApiError, match=r"no instance at all.*Nothing of it is used"):
+        catalogue.refresh()
     assert (catalogue.games, catalogue.fetched_at_millis) == ((), None)
-    catalogue.refresh(most_gone=Decimal(1))
-    assert catalogue.games == games_of(*answer)
-    assert catalogue.refresh() == []
-    assert catalogue.held is None
+    service.games = good
+    catalogue.refresh()
+    assert (catalogue.error, len(catalogue.games)) == (None, 10)
+
+
+def test_a_list_that_lacks_nearly_all_is_applied(service: ListedGames) -> None:
+    """It is reported, and the instances that are gone stay accepted."""
+    catalogue = service.catalogue()
+    catalogue.refresh()
+    service.games = numbered(range(1))
+    assert kinds(catalogue.refresh()) == [("game_gone", f"g{number}") for number in range(1, 10)]
+    assert (len(catalogue.games), len(catalogue.instances)) == (1, 10)
 
 
 def test_an_instance_that_is_gone_is_still_known(service: ListedGames) -> None:
@@ -219,7 +153,7 @@ def test_an_instance_that_is_gone_is_still_known(service: ListedGames) -> None:
     catalogue.refresh()
     whole = listed(service)
     service.games = [named("g0", "i0", currency="JPY"), *whole[2:]]
-    assert kinds(catalogue.refresh()) == [("game_gone", "g1"), ("limits_changed", "g0")]
+    assert kinds(catalogue.refresh()) == [("game_gone", "g1"), ("instance_changed", "g0")]
     (before,) = games_of(named("g1", "i1"))
     assert catalogue.instance("i1") == before.instances[0].model_copy(update={"active": False})
     assert "i1" in catalogue.instances
@@ -250,20 +184,6 @@ def test_the_currency_of_a_call(service: ListedGames, call: MovingCall, currency
     assert service.fetches == 2
 
 
-def test_watching_goes_on_when_the_service_fails(service: ListedGames) -> None:
-    """Each look yields what it found; a failed one nothing, with the error to look at; *stop* ends it."""
-    catalogue, stop, good = service.catalogue(), threading.Event(), listed(service)
-    seen: list[tuple[list[tuple[str, str]], bool]] = []
-    answers: list[Any] = [500, [*good, named("new", "n1")], good]
-    for changes in catalogue.watch(0.0, stop=stop):
-        seen.append((kinds(changes), catalogue.error is not None))
-        if not answers:
-            stop.set()
-        else:
-            service.games = answers.pop(0)
-    assert seen == [([], False), ([], True), ([("game_added", "new")], False), ([("game_gone", "new")], False)]
-
-
 def test_following_refreshes_in_a_thread_until_the_block_ends(service: ListedGames) -> None:
     """Changes are kept; afterwards no thread is left. A wrong pause is an error at once."""
     catalogue, good = service.catalogue(), listed(service)
@@ -279,25 +199,25 @@ def test_following_refreshes_in_a_thread_until_the_block_ends(service: ListedGam
         pass
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "told"),
-    [
-        ({"most_gone": Decimal("1.01")}, ConfigurationError, "share from 0 to 1"),
-        ({"most_gone": Decimal("-0.01")}, ConfigurationError, "share from 0 to 1"),
-        ({"most_gone": Decimal("NaN")}, ConfigurationError, "share from 0 to 1"),
-        ({"most_gone": 0.3}, TypeError, "Decimal"),
-        ({"min_refresh_seconds": -1}, ConfigurationError, "min_refresh_seconds"),
-        ({"wait_seconds": float("inf")}, ConfigurationError, "wait_seconds"),
-        ({"store": 5}, TypeError, "a SqlLedger, not int"),
-        ({"store": "sqlite:///wallet.db"}, TypeError, "a SqlLedger, not str"),
-    ],
-)
-def test_arguments_that_cannot_work(
-    service: ListedGames, options: dict[str, Any], error: type[Exception], told: str
-) -> None:
-    """Each is refused at once, with what to pass."""
-    with pytest.raises(error, match=told):
-        service.catalogue(**options)
+def test_following_goes_on_when_the_service_fails(service: ListedGames) -> None:
+    """The error is there to be looked at, and what comes later is applied."""
+    catalogue, good, until = service.catalogue(), listed(service), time.monotonic() + 10
+    service.games = 500
+    with catalogue.following(0.01):
+        while catalogue.error is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert "500" in str(catalogue.error)
+        service.games = good
+        while not catalogue.games and time.monotonic() < until:
+            time.sleep(0.01)
+    assert (len(catalogue.games), catalogue.error) == (10, None)
+
+
+@pytest.mark.parametrize("store", [5, "sqlite:///wallet.db"])
+def test_a_store_that_cannot_work(service: ListedGames, store: Any) -> None:
+    """It is refused at once, with what to pass."""
+    with pytest.raises(TypeError, match="must be None or a SqlLedger"):
+        service.catalogue(store)
 
 
 def test_a_client_that_is_awaited_is_refused(private_key: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from game_operator.backoffice import ReconcileReport, Verdict
+from game_operator.backoffice.exports import csv_lines
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.report import KIND, UNSEEN, advices, latest_run, report_in, report_of, stop_run
@@ -159,10 +160,11 @@ def test_hostile_text_is_data_in_every_format(journal: Journal) -> None:
     assert shown in page.text
     assert not {"\x00", "\x1b", "\u202e"} & set(report.to_html())
 
-    rows = list(csv.reader(io.StringIO(report.to_csv(), newline="")))
+    text = "".join(csv_lines(list(row.values()) for row in report.rows()))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
     assert all(not cell.startswith(("=", "+", "@", "\t", "\r")) for row in rows for cell in row)
     written = key.replace("\u202e\x1b", r"\u202e\x1b")
-    assert {row[0] for row in rows[1:]} == {f"'{written}", f"'{written} 2", "odd"}
+    assert {row[0] for row in rows} == {f"'{written}", f"'{written} 2", "odd"}
     assert all(cell.isprintable() for row in rows for cell in row)
     assert json.loads(report.to_json())["actor"] == HOSTILE
 
@@ -210,8 +212,8 @@ def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
         UNSEEN,
         "Who ann",
         "Why lost",
-        "Least age of a bet 2 hours",
-        "Between two looks, at least 60 seconds",
+        "Least age of a bet 2:00:00",
+        "Between two looks, at least 0:01:00",
         "Calls a second, at most 20",
         "Sample of all other bets 0.1 %",
         "Currency units to credit, at most 20,000.00",
@@ -255,11 +257,6 @@ def test_json_and_rows_have_whole_cents(journal: Journal) -> None:
         300,
         -100,
     )
-    table = list(csv.DictReader(io.StringIO(report.to_csv(), newline="")))
-    assert [(row["bet_id"], row["at_stake_cents"], row["owed_cents"]) for row in table] == [
-        ("b1", "1234567", ""),
-        ("b2", "300", "-100"),
-    ]
 
 
 def test_findings_of_a_run_are_found_behind_many_others(journal: Journal) -> None:

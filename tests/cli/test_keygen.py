@@ -59,7 +59,6 @@ def test_json_tells_the_same(run: Run, here: Path) -> None:
         "public_key_pem": public.read_text(),
         "fingerprint_sha256": fingerprint_by_openssl(public),
         "bits": 2048,
-        "encrypted": False,
     }
 
 
@@ -116,10 +115,10 @@ def test_nothing_is_overwritten(run: Run, here: Path, name: str, kind: str) -> N
         in_the_way.symlink_to(here / "elsewhere")
     told = run("keygen")
     assert (told.code, told.out) == (2, "")
-    problem = "'operator.pem' is a directory" if in_the_way.is_dir() and name == "operator.pem" else "is there already"
+    problem = "operator.pem' is a directory" if in_the_way.is_dir() and name == "operator.pem" else "is there already"
     assert problem in told.err
     assert name in told.err
-    assert run("keygen", "--json").error["type"] == "ConfigurationError"
+    assert run("keygen", "--json").error["exit_code"] == 2
     assert sorted(path.name for path in here.iterdir()) == sorted([name, "other"])
     assert kind != "file" or in_the_way.read_text() == "mine"
 
@@ -176,63 +175,11 @@ def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: i
         assert key.key_size == bits
 
 
-def test_a_key_is_encrypted_with_the_passphrase_of_the_environment(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(PASSPHRASE, "plänted secret")
-    document = run("keygen", "--encrypt", "--json").document
-    assert document["encrypted"] is True
-    made = here / "operator.pem"
-    assert made.read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert public_key_of(load_signer(made, "plänted secret")) is not None
-    with pytest.raises(ConfigurationError, match="passphrase is wrong"):
-        load_signer(made, "another")
-
-
-def test_a_passphrase_without_encrypt_is_2(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key in the clear for somebody who has set a passphrase; an empty one is none."""
-    monkeypatch.setenv(PASSPHRASE, "planted secret")
-    assert "Pass --encrypt, or unset it." in run("keygen").err
-    error = run("keygen", "--json").error
-    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
-    assert [path.name for path in here.iterdir()] == ["other"]
-    monkeypatch.setenv(PASSPHRASE, "")
-    assert run("keygen", "--json").document["encrypted"] is False
-
-
-def test_a_key_is_encrypted_with_the_passphrase_of_a_file(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file that opens a key protects it, too, and no key is made in the clear beside it."""
-    (here / "secret").write_text("planted secret\n")
-    monkeypatch.setenv(f"{PASSPHRASE}_FILE", str(here / "secret"))
-    assert "Pass --encrypt, or unset it." in run("keygen").err
-    assert run("keygen", "--encrypt", "--json").document["encrypted"] is True
-    assert public_key_of(load_signer(here / "operator.pem", "planted secret")) is not None
-    monkeypatch.setenv(f"{PASSPHRASE}_FILE", "planted secret")
-    told = run("keygen", "another.pem", "--encrypt")
-    assert (told.code, f"{PASSPHRASE}_FILE names cannot be read" in told.err) == (2, True)
-    assert "planted" not in told.err
-
-
-@pytest.mark.parametrize(
-    ("path", "such_as"),
-    [
-        pytest.param(".", "./operator.pem", id="here"),
-        pytest.param("..", "../operator.pem", id="above"),
-        pytest.param("/", "/operator.pem", id="the root"),
-        pytest.param("other", "other/operator.pem", id="one that is there"),
-        pytest.param("other/", "other/operator.pem", id="with a slash"),
-        pytest.param("new/", "new/operator.pem", id="one that is not there"),
-        pytest.param("other/..", "other/../operator.pem", id="there and back"),
-        pytest.param("", "operator.pem", id="nothing"),
-    ],
-)
-def test_a_directory_is_no_key_file(run: Run, here: Path, path: str, such_as: str) -> None:
-    """One sentence names the directory and a file in it, and nothing is written."""
+@pytest.mark.parametrize("path", [".", "..", "/", "other", "other/", "other/..", ""])
+def test_a_directory_is_no_key_file(run: Run, here: Path, path: str) -> None:
+    """It is refused, and nothing is written."""
     told = run("keygen", path)
     assert (told.code, told.out) == (2, "")
-    assert told.err == f"Error: {path!r} is a directory; name a file, such as {such_as}\n"
     assert run("keygen", path, "--json").error["exit_code"] == 2
     assert [each.name for each in here.rglob("*")] == ["other"]
 
@@ -242,21 +189,9 @@ def test_no_private_key_under_a_public_name(run: Run, here: Path, path: str) -> 
     """Somebody would hand it to the provider."""
     told = run("keygen", path)
     assert (told.code, told.out) == (2, "")
-    assert f"{path!r} is named like a public key" in told.err
+    assert f"{path!r} is not the name of a private key" in told.err
     assert run("keygen", path, "--json").error["exit_code"] == 2
     assert [each.name for each in here.rglob("*")] == ["other"]
-
-
-@pytest.mark.parametrize("given", [None, ""])
-def test_no_passphrase_and_no_terminal_is_2(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
-) -> None:
-    if given is not None:
-        monkeypatch.setenv(PASSPHRASE, given)
-    told = run("keygen", "--encrypt")
-    assert (told.code, told.out) == (2, "")
-    assert PASSPHRASE in told.err
-    assert [path.name for path in here.iterdir()] == ["other"]
 
 
 @pytest.mark.outside

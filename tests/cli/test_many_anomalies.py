@@ -3,7 +3,6 @@
 import time
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,20 +87,17 @@ def test_which_are_listed(run: Run, database: str) -> None:
     assert listed == {case: ids for case, (_, ids) in LISTED.items()}
 
 
-@pytest.mark.parametrize("doing", [("anomalies",), ("retry", "--all-matching", "--yes"), ("resolve", "--all-matching")])
-def test_a_slip_of_the_hand_is_not_an_empty_list(run: Run, database: str, doing: tuple[str, ...]) -> None:
+def test_a_slip_of_the_hand_is_not_an_empty_list(run: Run, database: str) -> None:
     """An unknown kind, also beside a known one, and an empty window are usage errors."""
-    told = run("ledger", *doing, "--kind", "early_deposit,erly_deposit")
+    told = run("ledger", "anomalies", "--kind", "early_deposit,erly_deposit")
     assert (told.code, told.out) == (2, "")
     words = " ".join(told.err.replace("│", "").split())
     assert "no kind 'erly_deposit' of anomaly. The kinds are amount_differs, " in words
-    told = run("ledger", *doing, "--since", "1h", "--until", "2h")
+    told = run("ledger", "anomalies", "--since", "1h", "--until", "2h")
     assert (told.code, told.out, "nothing is between" in " ".join(told.err.split())) == (2, "", True)
     for option in (("--player", "p9"), ("--source", "lvie"), ("--kind", "second_deposit")):
-        told = run("ledger", *doing, *option)
-        nothing = {"anomalies": "There are no such anomalies.", "retry": "Resolved: 0 of 0.", "resolve": "Resolved: 0."}
-        assert (told.code, told.out) == (0, f"{nothing[doing[0]]}\n")
-    assert waiting(database) == [1, 2, 3, 4, 5, 6]
+        told = run("ledger", "anomalies", *option)
+        assert (told.code, told.out) == (0, "There are no such anomalies.\n")
 
 
 def test_a_kind_that_a_program_has_kept(run: Run, database: str) -> None:
@@ -136,36 +132,11 @@ def test_several_are_resolved(run: Run, database: str) -> None:
     assert waiting(database) == [3, 5]
 
 
-def test_all_that_match_are_resolved(run: Run, database: str) -> None:
-    """Once somebody agrees to how many there are."""
-    matching = ("ledger", "resolve", "--all-matching", "--kind", "early_deposit")
-    asked = run(*matching)
-    assert (asked.code, asked.out) == (2, "")
-    assert "3 anomalies match. Nothing was done: pass --expect 3" in asked.err
-    wrong = run(*matching, "--expect", 2, "--json")
-    assert (wrong.code, wrong.error["exit_code"]) == (2, 2)
-    assert wrong.error["message"].startswith("3 anomalies match, and 2 were expected. Nothing was done")
-    assert waiting(database) == [1, 2, 3, 4, 5, 6]
-    assert run(*matching, "--expect", 3, "--json").document == {"resolved": [1, 2, 3]}
-    assert run("ledger", "resolve", "--all-matching", "--yes").out == "Resolved: 3.\n"
-    assert run("ledger", "resolve", "--all-matching", "--json").document == {"resolved": []}
-
-
-@pytest.mark.parametrize(("answer", "left"), [("y", []), ("n", [1, 2, 3, 4, 5, 6])])
-def test_a_person_is_asked(
-    run: Run, database: str, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[int]
-) -> None:
-    """At a terminal."""
-    questions: list[str] = []
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-
-    def confirm(text: str, **_: object) -> bool:
-        questions.append(text)
-        return answer == "y"
-
-    monkeypatch.setattr("typer.confirm", confirm)
-    run("ledger", "resolve", "--all-matching")
-    assert (questions, waiting(database)) == (["Resolve 6 anomalies?"], left)
+def test_what_is_listed_can_be_passed_on(run: Run, database: str) -> None:
+    """By the numbers in the document."""
+    listed = run("ledger", "anomalies", "--kind", "early_deposit", "--json").document["anomalies"]
+    assert run("ledger", "resolve", *(each["id"] for each in listed)).out == "Resolved: 3.\n"
+    assert waiting(database) == [4, 5, 6]
 
 
 def test_several_are_retried(run: Run, database: str) -> None:
@@ -218,22 +189,12 @@ def test_what_was_done_before_a_failure_is_shown(run: Run, database: str, monkey
     assert waiting(database) == [2, 3, 4, 5, 6]
 
 
-def test_all_that_match_are_retried_and_no_stranger_is_paid(run: Run, database: str) -> None:
-    """--accept-foreign takes numbers alone."""
-    refused = run("ledger", "retry", "--all-matching", "--accept-foreign", "--yes")
-    assert refused.code == 2
-    assert "--accept-foreign pays calls of other operators" in " ".join(refused.err.split())
-    assert waiting(database) == [1, 2, 3, 4, 5, 6]
-    told = run("ledger", "retry", "--all-matching", "--yes", "--json")
+def test_no_stranger_is_paid_unless_it_is_said(run: Run, database: str) -> None:
+    """Each of all is tried, and those that are ours are paid once."""
+    told = run("ledger", "retry", *range(1, 7), "--json")
     assert told.code == 1
-    assert {each["id"]: each["resolved"] for each in told.document["retried"]} == {
-        1: True,
-        2: True,
-        3: True,
-        4: False,
-        5: False,
-        6: False,
-    }
+    resolved = {each["id"]: each["resolved"] for each in told.document["retried"]}
+    assert resolved == {1: True, 2: True, 3: True, 4: False, 5: False, 6: False}
     with SqlLedger(database) as ledger:
         assert (ledger.balance("p1"), ledger.balance("p2")) == (10_000 + 2 * 750, 10_000 + 750)
     assert run("ledger", "retry", 5, "--accept-foreign").code == 0
@@ -244,10 +205,9 @@ def test_all_that_match_are_retried_and_no_stranger_is_paid(run: Run, database: 
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
-        pytest.param(("resolve",), "Name anomalies by their IDs, or pass --all-matching", id="nothing"),
-        pytest.param(("retry", "1", "--all-matching"), "one of the two", id="both"),
-        pytest.param(("resolve", "1", "--kind", "unreadable"), "go with --all-matching", id="a filter beside IDs"),
-        pytest.param(("retry", "1", "--yes"), "go with --all-matching", id="yes to nothing"),
+        pytest.param(("resolve",), "Missing argument", id="nothing to resolve"),
+        pytest.param(("retry",), "Missing argument", id="nothing to retry"),
+        pytest.param(("resolve", "0"), "greater than or equal to 1", id="not a number of an anomaly"),
         pytest.param(("anomalies", "--since", "yesterday"), "is not a time", id="no time"),
     ],
 )
@@ -278,8 +238,9 @@ def test_what_a_run_left_is_resolved_and_nothing_else(
         args = (app.url, *who, "--only", "B,C,E")
         began = time.time_ns() // 1_000_000
         run_id = run("certify", *args, "--json").document["run_id"]
-        those = ("--all-matching", "--id-prefix", run_id, "--yes", "--database", app.database)
-        assert run("ledger", "resolve", *those).code == 0
+        those = ("--id-prefix", run_id, "--limit", 1_000, "--database", app.database, "--json")
+        ids = [each["id"] for each in run("ledger", "anomalies", *those).document["anomalies"]]
+        assert run("ledger", "resolve", *ids, "--database", app.database).code == 0
         left = list(app.ledger.anomalies())
         resolved = list(app.ledger.anomalies(resolved=True))
     assert len(resolved) > 5

@@ -1,6 +1,5 @@
 """A service that lists the games a test gives it, and catalogues that ask it; without a socket."""
 
-import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
 
-__all__ = ["BASE_URL", "OPERATOR", "Clock", "ListedGames", "games_of", "listed", "named"]
+__all__ = ["BASE_URL", "OPERATOR", "ListedGames", "games_of", "listed", "named"]
 
 BASE_URL, OPERATOR = "https://api.example.com", "acme"
 
@@ -55,17 +54,6 @@ def listed(draw: strategies.DrawFn) -> list[JsonObject]:
     return games
 
 
-class Clock:
-    """Seconds that pass when a test says so, and a millionth of one whenever somebody looks."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-        self._looks = itertools.count()
-
-    def __call__(self) -> float:
-        return self.seconds + next(self._looks) / 1_000_000
-
-
 class ListedGames:
     """
     The service's list of games.
@@ -82,14 +70,13 @@ class ListedGames:
         self.fetches = 0
         self.waits, self.began = threading.Event(), threading.Event()
         self.waits.set()
-        self.clock = Clock()
         self._lock = threading.Lock()
         http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
         self.client = OperatorClient(BASE_URL, OPERATOR, private_key, http_client=http_client, retries=0)
 
-    def catalogue(self, store: "SqlLedger | None" = None, **options: Any) -> Catalogue:
-        """Return a catalogue that asks here, by this service's clock."""
-        return Catalogue(self.client, store, **{"clock": self.clock} | options)
+    def catalogue(self, store: "SqlLedger | None" = None) -> Catalogue:
+        """Return a catalogue that asks here."""
+        return Catalogue(self.client, store)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         with self._lock:

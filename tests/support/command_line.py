@@ -98,10 +98,9 @@ class Reply:
 
 
 class CannedService:
-    """A service that gives its replies in turn, the last one for ever; *unsigned*, if given, to what is not signed."""
+    """A service that gives its replies in turn, the last one for ever."""
 
-    def __init__(self, replies: Sequence[Reply], unsigned: Reply | None = None) -> None:
-        self._unsigned = unsigned
+    def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
         self.paths: list[str] = []
         service = self
@@ -140,10 +139,7 @@ class CannedService:
         """Give the next reply."""
         handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         self.paths.append(handler.path)
-        if self._unsigned is not None and "X-Signature" not in handler.headers:
-            reply = self._unsigned
-        else:
-            reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         if reply.body is None:
             handler.close_connection = True
             return

@@ -93,7 +93,6 @@ def _others(state: BetState | None, there: str) -> Iterator[Verdict]:
     if there == "CLOSED":
         yield from (judged(Ours(bet(state)), answer(there, won=cents)).verdict for cents in (0, 1, MAX_WIN + 1))
     if state is None:
-        yield judged(Ours(None, has_account=False), answer(there)).verdict
         yield judged(Ours(None), answer(there, timestamp=NOW - HOUR)).verdict
     # One of these is what is due.
     for cents in (WAGER - WON, WON - WAGER, WAGER, WON):

@@ -7,17 +7,28 @@ What the tests are about stays: each key was made, or read and checked, by the s
 import sys
 from collections import defaultdict, deque
 from functools import cache
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 
-__all__ = ["make_and_check_once"]
+__all__ = ["encrypted", "make_and_check_once"]
 
 #: How many keys lie between two uses of one, of which somebody may have kept the PEM alone.
 _KEPT = 8
 #: What refers to a key that nobody uses, when it is asked: a variable and the argument of the question.
 _OURS = 2
+
+
+def encrypted(path: Path, passphrase: bytes) -> Path:
+    """Encrypt the private key in *path*, a new one if there is none, with *passphrase*; return *path*."""
+    there = serialization.load_pem_private_key(path.read_bytes(), None) if path.exists() else None
+    key = there or generate_private_key(65537, 2048)
+    encryption = serialization.BestAvailableEncryption(passphrase)
+    path.touch(0o600)
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption))
+    return path
 
 
 def make_and_check_once(patch: pytest.MonkeyPatch) -> None:

@@ -113,10 +113,9 @@ def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLed
 
 
 def a_catalogue_asks_in_threads(client: OperatorClient, other: AsyncOperatorClient, awaited: AsyncSqlLedger) -> None:
-    """What is awaited has no place in it, and shares are exact."""
+    """What is awaited has no place in it."""
     Catalogue(other)  # type: ignore[arg-type]
     Catalogue(client, awaited)  # type: ignore[arg-type]
-    Catalogue(client, most_gone=0.3)  # type: ignore[arg-type]
 
 
 def a_reconciliation_is_for_threads(

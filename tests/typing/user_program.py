@@ -67,7 +67,7 @@ from game_operator.backoffice import (
     ReconcileReport,
     Verdict,
 )
-from game_operator.backoffice.catalogue import ChangeKind, HeldList
+from game_operator.backoffice.catalogue import ChangeKind
 from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, BetRecord, Outcome, SqlLedger
 from game_operator.models.webhooks import (
     BalanceCall,
@@ -432,27 +432,25 @@ def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, exec
     assert_type(reconciler.refund("b1", actor="ann", reason="never played"), Outcome)
     assert_type([row["bet_id"] for row in report.rows()], list[Any])
     reconciler.leave()
-    return [report.to_html(), report.to_json(), report.to_csv()]
+    return [report.to_html(), report.to_json()]
 
 
 def follow_the_games(
     client: OperatorClient, ledger: SqlLedger, signature: Authenticator, call: MovingCall
 ) -> list[WebhookReceiver]:
     """Fetch, compare, keep, and answer webhooks by it."""
-    catalogue = Catalogue(client, most_gone=Decimal("0.1"), min_refresh_seconds=5)
+    catalogue = Catalogue(client)
     in_database = Catalogue(client, ledger)
     for change in catalogue.refresh():
         assert_type(change, CatalogueChange)
         assert_type((change.kind, change.instance_id), tuple[ChangeKind, str | None])
         assert_type(change.at_millis, int)
-    assert_type(list(catalogue), list[GameInfo])
     assert_type(catalogue.games, tuple[GameInfo, ...])
     assert_type(catalogue.instances, frozenset[str])
-    assert_type(catalogue.held, HeldList | None)
-    assert_type(catalogue.refresh(most_gone=Decimal(1)), list[CatalogueChange])
+    assert_type(catalogue.refresh(), list[CatalogueChange])
     assert_type(catalogue.currency_of(call), str | None)
     assert_type(catalogue.instance("i1"), GameInstance | None)
-    assert_type(catalogue("i1"), bool)
+    assert_type("i1" in catalogue, bool)
     return [
         WebhookReceiver(authenticator=signature, instances=each)
         for each in (catalogue, in_database, {"i1"}, catalogue.instances)

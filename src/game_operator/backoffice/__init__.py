@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from game_operator.backoffice.case import case_file as case_file
     from game_operator.backoffice.catalogue import Catalogue as Catalogue
     from game_operator.backoffice.catalogue import CatalogueChange as CatalogueChange
+    from game_operator.backoffice.exports import totals_csv as totals_csv
     from game_operator.backoffice.reconcile.judge import Verdict as Verdict
     from game_operator.backoffice.reconcile.reconciler import Reconciler as Reconciler
     from game_operator.backoffice.reconcile.report import ReconcileReport as ReconcileReport
@@ -33,6 +34,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".campaigns": "Campaign CampaignPlan CampaignReport CampaignStatus",
             ".case": "CaseFile case_file",
             ".catalogue": "Catalogue CatalogueChange",
+            ".exports": "totals_csv",
             ".reconcile.judge": "Verdict",
             ".reconcile.reconciler": "Reconciler",
             ".reconcile.report": "ReconcileReport",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from game_operator import text as words
 from game_operator.errors import ConfigurationError
+from game_operator.ledger.books.totals import DIMENSIONS, KINDS, TotalsReport
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -82,3 +83,20 @@ def _cell(value: object) -> str:
     text = words.visible(str(value).encode(errors="backslashreplace")).replace("\n", "\\n").replace("\t", "\\t")
     text = _BEGINS_INSIDE.sub(";'", text)
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+
+
+def totals_csv(report: TotalsReport) -> Iterator[str]:
+    """
+    Yield *report* as lines of CSV, the names of columns first; amounts are whole cents.
+
+    It has all columns of the dimensions that it is grouped by, whatever is in them. Text is safe in spreadsheets.
+    """
+    sums = [name for kind in KINDS for name in (kind, f"{kind}_cents")]
+    grouped = [name for name in DIMENSIONS if name in report.by and name != "currency"]
+    names = (*grouped, "currency", "late", *sums, "gross_gaming_revenue_cents")
+    yield from csv_lines([names])
+    yield from csv_lines([_yes_or_no(getattr(row, name)) for name in names] for row in report.rows)
+
+
+def _yes_or_no(value: object) -> object:
+    return ("yes" if value else "no") if isinstance(value, bool) else value

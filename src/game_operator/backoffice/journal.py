@@ -190,11 +190,6 @@ class Journal:
         ((ready_millis, left),) = self._rows("waiting", run_id)
         return (int(ready_millis), int(left)) if left else None
 
-    def progress(self, run_id: int) -> tuple[int, int]:
-        """Return how many chunks are done, and how many there are."""
-        ((done, every),) = self._rows("progress", run_id)
-        return int(done), int(every)
-
     def begin_item(self, chunk: Chunk, key: str, state: str) -> bool:
         """
         Commit that an item is about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.
@@ -444,13 +439,6 @@ def add_items_script(
         for place, each in enumerate(items)
     ]
     return len((yield Execute(sql["add_items"], (run_id, json.dumps(rows)))))
-
-
-def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Steps[set[str]]:
-    """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
-    rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.at_stake_cents] for each in items]
-    added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, json.dumps(rows)))
-    return {row[0] for row in added}
 
 
 def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Steps[None]:

@@ -71,9 +71,6 @@ WHERE run_id = ? AND number = ? AND attempt = ? AND state = 'leased' RETURNING n
 SELECT MIN(CASE WHEN state = 'leased' THEN lease_until_millis ELSE ready_at_millis END), COUNT(*)
 FROM {prefix}chunks WHERE run_id = ? AND state <> 'done'
 
--- name: progress
-SELECT COUNT(CASE WHEN state = 'done' THEN 1 END), COUNT(*) FROM {prefix}chunks WHERE run_id = ?
-
 -- name: items_of_chunk
 SELECT {item_columns} FROM {prefix}items WHERE run_id = ? AND chunk = ? ORDER BY place
 

@@ -167,3 +167,13 @@ class LedgerOptions(BalancesOptions):
             check_elsewhere(address, prefix, options["accounts"])
         with SqlLedger(address, table_prefix=prefix, **options) as ledger:
             yield ledger
+
+
+def check_source(ledger: "SqlLedger", source: str) -> None:
+    """Raise ConfigurationError for a source that the ledger does not know: nothing would be found."""
+    known = ledger.sources()
+    if known and source not in known:
+        raise ConfigurationError(
+            f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Pass one "
+            "of these as --source."
+        )

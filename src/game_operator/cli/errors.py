@@ -51,8 +51,6 @@ _OPTIONS: Final = {
     "player_id": "--player",
     "instance_id": "--instance",
     "unit": "--accounts-unit",
-    "networks": "--allow-ip",
-    "trusted_proxies": "--trusted-proxy",
     "rate_per_second": "--rate",
     "max_total_cents": "--max-total",
 }

@@ -2,8 +2,6 @@
 
 import os
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -95,22 +93,14 @@ def is_written(path: Path, text: str, what: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportFiles:
-    """Files to which a report is written beside what is printed."""
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write it as one HTML page that needs nothing else."),
+]
 
-    html: Annotated[Path | None, typer.Option(metavar="FILE")] = None
-    csv: Annotated[Path | None, typer.Option(metavar="FILE")] = None
 
-    def check(self) -> None:
-        """Raise ConfigurationError if a file cannot be written, before the work and not after it."""
-        if self.html is not None:
-            check_extra("--html", "cli", ["jinja2"])
-            check_writable("--html", self.html, ".html")
-        if self.csv is not None:
-            check_writable("--csv", self.csv, ".csv", may_be_device=True)
-
-    def are_written(self, html: Callable[[], str], csv: Callable[[], str]) -> bool:
-        """Write the files that are wanted; return whether all could be written."""
-        written = self.html is None or is_written(self.html, html(), "report")
-        return (self.csv is None or is_written(self.csv, csv(), "report")) and written
+def check_page(html: Path | None) -> None:
+    """Raise ConfigurationError if no page of HTML can be written to *html*, before the work and not after it."""
+    if html is not None:
+        check_extra("--html", "cli", ["jinja2"])
+        check_writable("--html", html, ".html")

@@ -3,21 +3,13 @@
 import os
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE
 from game_operator.errors import ConfigurationError, without_frames
-
-_LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
 class KeyFiles(NamedTuple):
@@ -30,25 +22,17 @@ class KeyFiles(NamedTuple):
 
 
 @without_frames
-def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> KeyFiles:
+def write_pair(private: Path, *, bits: int) -> KeyFiles:
     """
     Make a key pair of *bits* and write it to *private* and beside it.
 
     Raises:
-        ConfigurationError: The passphrase is too long, or a file is there already or cannot be written; then nothing
-            is left behind.
+        ConfigurationError: A file is there already or cannot be written; then nothing is left behind.
     """
-    # As the loader has it: the environment returns bytes that are not UTF-8 as lone surrogates.
-    secret = passphrase and passphrase.encode("utf-8", "surrogateescape")
-    if secret and len(secret) > _LONGEST_PASSPHRASE_BYTES:
-        raise ConfigurationError(
-            f"The passphrase has {len(secret)} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key."
-        )
     public = public_path(private)
     _check_new(private, public)
     key = generate_private_key(65537, bits)
-    encryption = BestAvailableEncryption(secret) if secret else NoEncryption()
-    write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
+    write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), SECRET_MODE)
     public_pem = public_pem_of(key.public_key())
     try:
         write_new(public, public_pem, PUBLIC_MODE)

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, g
 
 import typer
 
-from game_operator.cli.output import answering, when
-from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
+from game_operator.cli.output import answering
+from game_operator.errors import ConfigurationError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
+from game_operator.text import when
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
-_LARGEST_KEY = 65_536
 _LARGEST_PROFILE = 1_048_576
 #: The settings of the operator, and where else they may stand.
 _NEEDED = {
@@ -105,11 +105,11 @@ def moment_in(text: str) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def check_between(since: int | None, until: int | None, end: str = "--until") -> None:
-    """Raise BadParameter if no time is between --since and the option *end*."""
+def check_between(since: int | None, until: int | None) -> None:
+    """Raise BadParameter if no time is between --since and --until."""
     if since is not None and until is not None and since >= until:
         raise typer.BadParameter(
-            f"--since is {when(since)} and {end} is {when(until)} UTC: nothing is between. An age is so long ago, so "
+            f"--since is {when(since)} and --until is {when(until)} UTC: nothing is between. An age is so long ago, so "
             "--since takes the greater one."
         )
 
@@ -258,7 +258,7 @@ class ServiceOptions(OperatorOptions):
 @without_frames
 def settings(environ: dict[str, str]) -> dict[str, Any]:
     """
-    Return base_url, operator_id, private_key and passphrase, asking for the last if it is needed and missing.
+    Return base_url, operator_id, private_key and passphrase.
 
     Raises:
         ConfigurationError: A setting is missing; the message names it.
@@ -270,15 +270,7 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         raise ConfigurationError(f"Missing or empty: {texts}.")
     found = environment_settings(environ)
     key = found["private_key"]
-    if is_encrypted(key) and not found["passphrase"]:
-        name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
-        if not sys.stdin.isatty():
-            raise SigningKeyError(
-                f"{name} is encrypted.",
-                remedy=f"Set {PASSPHRASE} to its passphrase, or {PASSPHRASE}_FILE to a file with it.",
-            )
-        found["passphrase"] = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
-    elif isinstance(key, Path) and not os.path.isfile(key):  # noqa: PTH113 - Path.is_file raises for a long name
+    if isinstance(key, Path) and not os.path.isfile(key):  # noqa: PTH113 - Path.is_file raises for a long name
         # A pipe can be read once.
         return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
     return found
@@ -318,16 +310,3 @@ def read_profile(file: Path | None) -> Profile:
         raise ConfigurationError(f"{name} is not valid UTF-8, so it is not TOML. Save it again as UTF-8.") from None
     except ConfigurationError as wrong:
         raise ConfigurationError(f"In {name}: {wrong}") from None
-
-
-def is_encrypted(private_key: str | Path) -> bool:
-    """Return whether *private_key*, a PEM or its file, is encrypted; False for what is not a file or unreadable."""
-    if isinstance(private_key, str):
-        return "ENCRYPTED" in private_key
-    try:
-        if not private_key.is_file():  # A pipe can be read once.
-            return False
-        with private_key.open("rb") as file:
-            return b"ENCRYPTED" in file.read(_LARGEST_KEY)
-    except (OSError, ValueError):
-        return False  # Loading the key will say what is wrong with the file.

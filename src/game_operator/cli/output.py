@@ -14,10 +14,9 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -28,6 +27,7 @@ from rich.text import Text
 
 from game_operator.errors import one_line
 from game_operator.money import amount_from_cents
+from game_operator.text import when
 
 _WIDTH_OF_A_PIPE = 160
 #: More columns than any table has.
@@ -41,8 +41,6 @@ _NOTHING: Final[tuple[object, ...]] = (None, "", (), [], {})
 View: TypeAlias = Mapping[str, str]
 #: A record of a document: a mapping or a named tuple. Any: JSON.
 Record: TypeAlias = Any
-#: Shows what is under way, how much of it is done, and of how much.
-ShowProgress: TypeAlias = Callable[[str, int, int], None]
 
 
 def visible(value: object) -> str:
@@ -61,7 +59,7 @@ def counted(number: int, noun: str) -> str:
 def say(text: str, *, style: str = "", error: bool = False) -> None:
     """Print one line for people, literal, neither cut nor folded; on stderr, and for programs too, if *error*."""
     if error or not wants_json():
-        _console(error=error).print(Text(visible(text), style=style), soft_wrap=True)
+        console(error=error).print(Text(visible(text), style=style), soft_wrap=True)
 
 
 def remark(text: str, *, style: str = "") -> None:
@@ -81,14 +79,14 @@ def show_rows(
     if wants_json():
         return
     listed = [[visible(value) for value in row] for row in rows]
-    console = _console()
+    screen = console()
     table = Table(title=Text(title), title_justify="left")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True)
     for row in listed:
         table.add_row(*map(Text, row))
-    if console.measure(table, options=console.options.update_width(_WIDEST)).maximum <= console.width:
-        console.print(table)
+    if screen.measure(table, options=screen.options.update_width(_WIDEST)).maximum <= screen.width:
+        screen.print(table)
         return
     say(title, style="italic")
     for row in listed:
@@ -103,10 +101,10 @@ def show_details(rows: Iterable[tuple[str, object]]) -> None:
     listed = [(visible(name), visible(value)) for name, value in rows]
     width = max((len(name) for name, _ in listed), default=0)
     for name, value in listed:
-        _console().print(Text.assemble((name.ljust(width), "dim"), "  ", value), soft_wrap=True)
+        console().print(Text.assemble((name.ljust(width), "dim"), "  ", value), soft_wrap=True)
 
 
-def _console(*, error: bool = False) -> Console:
+def console(*, error: bool = False) -> Console:
     """Return the console for results, or for what is not the result: errors and progress."""
     # In a pipe rich would take 80 columns, and fold ids that a script wants whole.
     has_width = error or sys.stdout.isatty() or "COLUMNS" in os.environ
@@ -117,29 +115,8 @@ def _console(*, error: bool = False) -> Console:
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
     """Show on stderr, if that is a terminal, that *what* is under way."""
-    with _console(error=True).status(Text(what)):
+    with console(error=True).status(Text(what)):
         yield
-
-
-@contextmanager
-def progress() -> Iterator[ShowProgress]:
-    """Yield what shows on stderr, if that is a terminal, how far a run is."""
-    console = _console(error=True)
-    if not console.is_terminal:
-        yield lambda *_: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Column
-
-    about_it = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TimeRemainingColumn(), about_it)
-    with Progress(*columns, console=console, transient=True, expand=True) as bar:
-        task = bar.add_task("…", total=None)
-
-        def show(about: str, completed: int, total: int) -> None:
-            bar.update(task, completed=completed, total=total, description=visible(about))
-
-        yield show
 
 
 @contextmanager
@@ -291,15 +268,6 @@ def _member_in_words(name: str, member: str, value: Record) -> str:
     if member.endswith(("_cents", "_millis")):
         return f"{label(member)} {cell(member, value)}"
     return f"{member} {cell(name, value)}"
-
-
-def when(millis: int) -> str:
-    """Return a time for people, in UTC; or Unix milliseconds after the year 9999, where a wrong clock may lead."""
-    try:
-        moment = datetime.fromtimestamp(millis / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{millis} ms"
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def show_kinds(findings: Iterable[Record], *ids: str) -> None:

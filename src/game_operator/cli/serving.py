@@ -28,7 +28,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, error_text
-from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, shown
+from game_operator.errors import GameOperatorError, LedgerError, shown
 from game_operator.serve import SafeProtocol
 
 if TYPE_CHECKING:
@@ -55,16 +55,10 @@ _LINGER_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 100
 
 
-def most_connections(asked: int | None) -> int:
-    """Return how many connections may be open at once; raise ConfigurationError if fewer than asked may be."""
+def most_connections() -> int:
+    """Return how many connections may be open at once."""
     files = getrlimit(RLIMIT_NOFILE)[0]
-    most = max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
-    if asked is not None and asked > most:
-        raise ConfigurationError(
-            f"--max-connections {asked} needs {asked + _RESERVED_FILES} open files, and this process may open {files}. "
-            f"Raise the limit (ulimit -n), or pass {most} or fewer."
-        )
-    return asked or most
+    return max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
 
 
 class Connections:
@@ -116,7 +110,7 @@ class Connections:
             self._next_line = self._now() + _SECONDS_BETWEEN_LINES
             _LOG.warning(
                 "All %d connections are in use, so one is closed for each new one; now one from %s. Find out who holds "
-                "them, or raise --max-connections and the limit of open files (ulimit -n).",
+                "them, or raise the limit of open files (ulimit -n).",
                 *(self._most, shown(last.client[0] if last.client else None)),
                 extra={"event": "serve.connections_refused"},
             )
@@ -190,11 +184,11 @@ _SOON_SECONDS, _LEAST_PAUSE, _MOST_PAUSE = 10.0, 0.5, 30.0
 
 
 @contextmanager
-def logging_to_stderr(*, access_log: bool) -> Iterator[None]:
-    """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
+def logging_to_stderr() -> Iterator[None]:
+    """Let warnings and errors, and replies that refuse a call, go to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"))
-    loud = ["game_operator.webhooks.refusals", _LOG.name, *(["uvicorn.access"] if access_log else [])]
+    loud = ["game_operator.webhooks.refusals", _LOG.name]
     levels = [(each, each.level) for each in map(logging.getLogger, loud)]
     logging.getLogger().addHandler(handler)
     try:

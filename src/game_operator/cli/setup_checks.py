@@ -3,9 +3,8 @@
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,14 +16,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
-from game_operator.client.settings import base_url_of, proxy_of_environment
+from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
-from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HttpReply, HttpRequest
+from game_operator.models import GameInfo
+from game_operator.protocol.http import HttpReply
+from game_operator.protocol.operations import fetch_games
 from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
-from game_operator.transport.sync import Wire
 from game_operator.transport.wire import default_ssl_context
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
@@ -32,14 +31,11 @@ Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
 _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
-_PATH = "/api/v0.2/fetch-games"
-#: Nothing in the body is looked at.
-_MOST_BYTES = 65_536
-
+_CALL = "signed fetch-games"
+_WAY = "Ask whether the provider admits your address. For a private CA set SSL_CERT_FILE to its certificates."
 _PADDING = "the padding of the signature, PKCS#1 v1.5"
 _KEY_LENGTH = "keys under 2048 bits are refused"
 _CLOCKS = "session tokens begin and end by the service's clock"
-_UNSIGNED = "fetch-games without a signature is answered, with 400 or 401"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +60,12 @@ class Check:
 
 @dataclass(slots=True)
 class _Patient:
-    """What is known so far; None for what is missing or cannot be used, or was not answered."""
+    """What is known so far; None for what is missing or cannot be used."""
 
     base_url: str | None = None
     operator_id: str | None = None
     key: dict[str, Any] | None = None
     public_key: RSAPublicKey | None = None
-    answer: HttpReply | None = None
-    answered_at: float = 0.0
 
 
 def examination(environ: Mapping[str, str], registered: Path | None, deadline: float) -> Iterator[Check]:
@@ -81,9 +75,7 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _operator_id(environ, patient)
     yield from _private_key(environ, patient)
     yield _key_pair(patient, registered)
-    yield _reachability(patient, deadline)
-    yield _clock(patient)
-    yield _signed_call(patient, deadline)
+    yield from _signed_call(patient, deadline)
     found = "the service may sign for all operators with one key: another operator's calls then pass your check too"
     todo = (
         "if you answer webhooks, give the receiver your game instances: instances=Catalogue(client), which follows "
@@ -100,7 +92,7 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
     todo = "Fix GAME_OPERATOR_BASE_URL or --base-url."
     try:
         base_url = base_url_of(value, allow_insecure_http=False)
-        httpx.URL(f"{base_url}{_PATH}")
+        httpx.URL(base_url)
     except ConfigurationError as wrong:
         return Check(name, "problem", error_text(wrong), todo)
     except httpx.InvalidURL as wrong:
@@ -169,77 +161,68 @@ def _key_pair(patient: _Patient, registered: Path | None) -> Check:
     return Check(name, "ok", f"{known} is the public half, SHA-256 {own}", compare)
 
 
-def _reachability(patient: _Patient, deadline: float) -> Check:
-    """Ask without a signature: an answer shows that there is a way. Its body is not read."""
-    name, base_url = "reachability", patient.base_url
-    if base_url is None:
-        return Check(name, "skipped", "there is no usable base URL")
-    headers, asked_at = ((b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")), time.time()
-    ask = Send(HttpRequest("GET", _PATH, headers), deadline, 1, "fetch-games", fresh=True)
-    wire = Wire("doctor", base_url, None, None, True, lambda _: _MOST_BYTES, partial(proxy_of_environment, base_url))
-    try:
-        answer = wire.send(ask, give_up_seconds=time.monotonic() + deadline)
-    except ConfigurationError as wrong:
-        return Check(name, "problem", error_text(wrong), "Fix the environment of this process.")
-    finally:
-        wire.close()
-    seconds = time.time() - asked_at
-    if isinstance(answer, TransportFailed):
-        found = f"{base_url} cannot be reached: {shown(answer.reason)[1:-1]}"
-        todo = (
-            "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address. For "
-            "a private CA set SSL_CERT_FILE to its certificates."
-        )
-        return Check(name, "unreachable", found, answer.remedy or todo)
-    patient.answer, patient.answered_at = answer, asked_at + seconds / 2
-    found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"
-    if answer.status in (400, 401):
-        return Check(name, "ok", found, assumed=_UNSIGNED)
-    todo = "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
-    return Check(name, "problem", f"{found}: reached, but it does not answer like the Operator API", todo, _UNSIGNED)
+def _signed_call(patient: _Patient, deadline: float) -> Iterator[Check]:
+    """Ask for the games, and compare the clocks by the answer."""
+    headers: Mapping[str, str] = {}
+    if patient.base_url is None or patient.operator_id is None or patient.key is None:
+        yield Check(_CALL, "skipped", "base URL, operator id and private key must be usable first")
+    else:
+        try:
+            with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
+                games, headers = _games_of(client)
+            yield _of_games(games)
+        except ConfigurationError as wrong:
+            yield Check(_CALL, "problem", error_text(wrong), "Fix the environment of this process.")
+        except TransportError as failed:
+            found = f"{patient.base_url} cannot be reached: {shown(failed.reason)[1:-1]}"
+            yield Check(_CALL, "unreachable", found, f"{failed.remedy} {_WAY}")
+        except ApiError as refused:
+            headers = refused.headers
+            yield _refused(refused, patient)
+    yield _clock(headers, time.time())
 
 
-def _clock(patient: _Patient) -> Check:
-    if patient.answer is None:
-        return Check("clock", "skipped", "not checked: the service was not reached")
+def _games_of(client: OperatorClient) -> tuple[list[GameInfo], Mapping[str, str]]:
+    """Return the games, and the headers of the answer."""
+    replies: list[HttpReply] = []
+    operation = fetch_games(client.operator_id)
+
+    def parse(reply: HttpReply) -> list[GameInfo]:
+        replies.append(reply)
+        return operation.parse(reply)
+
+    return client.perform(replace(operation, parse=parse)), replies[-1].headers
+
+
+def _of_games(games: list[GameInfo]) -> Check:
+    if not games:
+        return Check(_CALL, "problem", "the service lists no games", "Ask the provider to assign games to you.")
+    instances = sum(len(game.instances) for game in games)
+    return Check(_CALL, "ok", f"{len(games)} games, {instances} instances", assumed=_PADDING)
+
+
+def _refused(refused: ApiError, patient: _Patient) -> Check:
+    if not isinstance(refused, AuthenticationError) or patient.public_key is None:
+        return Check(_CALL, "problem", refused.what, refused.remedy)
+    todo = (
+        f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
+        f"{fingerprint(patient.public_key)} on file."
+    )
+    assumed = f"{_PADDING}; fetch-games answers 401 to an inactive operator"
+    return Check(_CALL, "problem", f"HTTP 401: {shown(refused.message)}", todo, assumed)
+
+
+def _clock(headers: Mapping[str, str], answered_at: float) -> Check:
     try:
         # Date is cut to whole seconds: on average it lies half a second back.
-        skew = parsedate_to_datetime(patient.answer.headers["date"]).timestamp() + 0.5 - patient.answered_at
+        skew = parsedate_to_datetime(headers["date"]).timestamp() + 0.5 - answered_at
     except (KeyError, ValueError, TypeError, OverflowError):
-        return Check("clock", "skipped", "the answer has no readable Date header")
+        return Check("clock", "skipped", "not checked: there is no answer with a readable Date header")
     side = "behind" if skew > 0 else "ahead of"
     if abs(skew) > _MOST_SKEW_SECONDS:
         found = f"this machine is {abs(skew):.0f} s {side} the service"
         return Check("clock", "problem", found, "Set the clock of this machine by NTP.", _CLOCKS)
     return Check("clock", "ok", f"within {_MOST_SKEW_SECONDS:.0f} s of the service's clock", assumed=_CLOCKS)
-
-
-def _signed_call(patient: _Patient, deadline: float) -> Check:
-    name = "signed fetch-games"
-    if patient.base_url is None or patient.operator_id is None or patient.key is None:
-        return Check(name, "skipped", "base URL, operator id and private key must be usable first")
-    if patient.answer is None:
-        return Check(name, "skipped", "not sent: the service was not reached")
-    try:
-        with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
-            games = client.fetch_games()
-    except ConfigurationError as wrong:
-        return Check(name, "problem", error_text(wrong), "Fix the environment of this process.")
-    except TransportError as failed:
-        return Check(name, "unreachable", failed.reason, failed.remedy)
-    except ApiError as refused:
-        if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-            return Check(name, "problem", refused.what, refused.remedy)
-        todo = (
-            f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
-            f"{fingerprint(patient.public_key)} on file."
-        )
-        assumed = f"{_PADDING}; fetch-games answers 401 to an inactive operator"
-        return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, assumed)
-    if not games:
-        return Check(name, "problem", "the service lists no games", "Ask the provider to assign games to you.")
-    instances = sum(len(game.instances) for game in games)
-    return Check(name, "ok", f"{len(games)} games, {instances} instances", assumed=_PADDING)
 
 
 # --- a deployed wallet: what its server makes of a request that asks for an upgrade ---

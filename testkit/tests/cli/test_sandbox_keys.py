@@ -19,6 +19,7 @@ from game_operator_testkit.provider.keys import ServiceKeys, new_key, private_pe
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.support.command_fixtures import served
 from tests.support.command_line import command, mode_of, stopped
+from tests.support.keys import encrypted
 from tests.support.leaks import everything_told
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
@@ -123,7 +124,8 @@ def _fill_the_disk(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
 
 def test_an_encrypted_key_of_the_operator(tmp_path: Path) -> None:
     """Its public half is enough: its client asks for the passphrase."""
-    mine = write_pair(tmp_path / "operator.pem", bits=2048, passphrase="secret")
+    mine = write_pair(tmp_path / "operator.pem", bits=2048)
+    encrypted(mine.private, b"secret")
     with key_directory(tmp_path) as keys:
         assert keys.public.read_text() == mine.public_pem
 

@@ -1,15 +1,11 @@
-"""A receiver that follows a catalogue: what is accepted, repeated and refused, and that nobody waits for long."""
+"""A receiver that follows a catalogue: what is accepted, repeated and refused."""
 
-import asyncio
 import itertools
-import json
 import os
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import Profile
+from game_operator import ApiError
 from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
@@ -53,120 +49,50 @@ def post(handler: Handler, private_key: RSAPrivateKey, public_key: RSAPublicKey)
 
 @pytest.fixture
 def catalogue(service: ListedGames) -> Catalogue:
-    """A catalogue that has fetched nothing yet, and in which threads wait until a refresh has ended."""
-    return service.catalogue(wait_seconds=20)
+    """A catalogue that has fetched nothing yet."""
+    return service.catalogue()
 
 
 @pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
-def test_the_first_call_fetches_and_is_accepted(
-    service: ListedGames, catalogue: Catalogue, post: Post, body: dict[str, Any]
+def test_until_the_first_list_nothing_is_refused_for_good(
+    service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, body: dict[str, Any]
 ) -> None:
-    """Known instances ask nothing more."""
+    """SYSTEM_ERROR, also after a refresh that failed: the service sends the call again. No call asks the service."""
     claim = None if body is WITHDRAW else body
-    assert [post(catalogue, f"i{number}", claim) for number in (0, 1, 2)] == [None] * 3
-    assert service.fetches == 1
-
-
-def test_an_unknown_instance_is_looked_for_once_and_refused(
-    service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler
-) -> None:
-    """By a fresh list the answer is final, with its anomaly; for a minute nobody asks again."""
-    catalogue.refresh()
-    assert [post(catalogue, "theirs") for _ in range(3)] == ["INVALID_REQUEST"] * 3
-    assert service.fetches == 2
-    assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 3
-    service.clock.seconds += 59.9
-    assert post(catalogue, "theirs") == "INVALID_REQUEST"
-    assert service.fetches == 2
-
-
-def test_a_new_instance_is_accepted_at_its_first_call(service: ListedGames, catalogue: Catalogue, post: Post) -> None:
-    """The list is fetched while the call waits."""
-    catalogue.refresh()
-    service.games = [*service.games, named("new", "n1")]  # type: ignore[misc]  # It is a list.
-    assert post(catalogue, "n1") is None
-    assert service.fetches == 2
-
-
-def test_what_was_refused_is_looked_for_again_later(service: ListedGames, catalogue: Catalogue, post: Post) -> None:
-    """After a minute the list is old: the instance may be new."""
-    catalogue.refresh()
-    assert post(catalogue, "n1") == "INVALID_REQUEST"
-    service.games = [*service.games, named("new", "n1")]  # type: ignore[misc]  # It is a list.
-    service.clock.seconds += 60
-    assert post(catalogue, "n1") is None
-    assert service.fetches == 3
-
-
-def test_another_unknown_instance_within_the_minute_is_not_refused_for_good(
-    service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler
-) -> None:
-    """The list is from before it was asked for; it is repeated until there is a later one, and no fetch is made."""
-    catalogue.refresh()
-    assert post(catalogue, "first") == "INVALID_REQUEST"
-    service.clock.seconds += 1
-    assert post(catalogue, "second") == "SYSTEM_ERROR"
-    assert service.fetches == 2
-    assert len(handler.anomalies) == 1
-    service.clock.seconds += 59
-    assert [post(catalogue, each) for each in ("second", "first")] == ["INVALID_REQUEST"] * 2
-    assert service.fetches == 3
-
-
-def test_a_list_that_another_call_asked_for_earlier_is_not_the_last_word(service: ListedGames, post: Post) -> None:
-    """An instance that was refused a minute ago may have been added while that list was on its way."""
-    catalogue = service.catalogue(wait_seconds=0)
-    assert _soon(lambda: post(catalogue, "x") == "INVALID_REQUEST")
-    service.clock.seconds += 60
-    service.waits.clear()
-    service.began.clear()
-    assert post(catalogue, "y") == "SYSTEM_ERROR"
-    assert service.began.wait(20)
-    service.clock.seconds += 1
-    assert post(catalogue, "x") == "SYSTEM_ERROR"
-    service.waits.set()
-    assert _soon(lambda: post(catalogue, "y") == "INVALID_REQUEST")
-    assert post(catalogue, "x") == "SYSTEM_ERROR"
-
-
-@pytest.mark.parametrize("answer", [500, None, b"{}", [named("a", "i", "i")]], ids=["500", "none", "bad", "ambiguous"])
-def test_until_a_fetch_succeeds_nothing_is_refused_for_good(
-    service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, answer: Any
-) -> None:
-    """SYSTEM_ERROR; the service is asked again after a second."""
-    good, service.games = service.games, answer
-    assert post(catalogue, "i0") == "SYSTEM_ERROR"
-    for pause in (1, 1, 1):
-        fetches = service.fetches
-        service.clock.seconds += pause - 0.1
-        assert post(catalogue, "i0") == "SYSTEM_ERROR"
-        assert service.fetches == fetches
-        service.clock.seconds += 0.1
-        assert post(catalogue, "i0") == "SYSTEM_ERROR"
-        assert service.fetches == fetches + 1
+    assert post(catalogue, "i0", claim) == "SYSTEM_ERROR"
+    good, service.games = service.games, []
+    with pytest.raises(ApiError):
+        catalogue.refresh()
+    assert [post(catalogue, each, claim) for each in ("i0", "theirs")] == ["SYSTEM_ERROR"] * 2
     assert (handler.calls, handler.anomalies) == ([], [])
     service.games = good
-    service.clock.seconds += 60
-    assert [post(catalogue, each) for each in ("i0", "theirs")] == [None, "SYSTEM_ERROR"]
+    catalogue.refresh()
+    assert post(catalogue, "i0", claim) is None
+    assert service.fetches == 2
 
 
-def test_when_the_fetch_for_it_fails_an_unknown_instance_is_repeated(
-    service: ListedGames, catalogue: Catalogue, post: Post
+@pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
+def test_an_unknown_instance_is_refused_until_a_refresh_brings_it(
+    service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, body: dict[str, Any]
 ) -> None:
-    """Though an earlier fetch succeeded; known instances are served as ever."""
+    """For good and with an anomaly, by which a claim can be retried; a call asks nothing of the service."""
+    claim = None if body is WITHDRAW else body
     catalogue.refresh()
-    service.games = 500
-    assert [post(catalogue, each) for each in ("n1", "i0")] == ["SYSTEM_ERROR", None]
+    assert [post(catalogue, "n1", claim) for _ in range(2)] == ["INVALID_REQUEST"] * 2
+    assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 2
+    assert service.fetches == 1
+    service.games = [*service.games, named("new", "n1")]  # type: ignore[misc]  # It is a list.
+    catalogue.refresh()
+    assert post(catalogue, "n1", claim) is None
 
 
-def test_a_held_list_refuses_nobody(service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler) -> None:
-    """On the word of a list that is not applied no call is refused for good, and none is accepted."""
+def test_it_can_be_asked_without_a_receiver(catalogue: Catalogue) -> None:
+    """Whether an instance is the operator's, or that this cannot be said yet."""
+    with pytest.raises(InstancesUnavailableError, match=r"not fetched yet.*send the call again") as refused:
+        assert "i0" in catalogue
+    assert refused.value.remedy
     catalogue.refresh()
-    service.games = [named("new", "n1")]
-    assert [post(catalogue, each) for each in ("n1", "theirs", "i0")] == ["SYSTEM_ERROR", "SYSTEM_ERROR", None]
-    assert handler.anomalies == []
-    catalogue.refresh(most_gone=Decimal(1))
-    assert [post(catalogue, each) for each in ("n1", "i0")] == [None, None]
+    assert [each in catalogue for each in ("i0", "theirs", None)] == [True, False, False]
 
 
 @pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
@@ -176,149 +102,15 @@ def test_an_instance_once_seen_stays_accepted(
     """Over a restart too, whatever the service lists by then, and while it is down."""
     claim = None if body is WITHDRAW else body
     with SqlLedger(f"sqlite:///{tmp_path / 'games.db'}") as store:
-        before = service.catalogue(store, wait_seconds=20)
+        before = service.catalogue(store)
         before.refresh()
         service.games = service.games[:9]  # type: ignore[index]  # It is a list.
         before.refresh()
         service.games = 500
         for catalogue in (before, service.catalogue(store)):
-            assert "i9" not in {each.id for game in catalogue for each in game.instances}
+            assert "i9" not in {each.id for game in catalogue.games for each in game.instances}
             assert post(catalogue, "i9", claim) is None
     assert service.fetches == 2
-
-
-def test_fifty_threads_cause_one_fetch(service: ListedGames, catalogue: Catalogue, post: Post) -> None:
-    """They wait for the same one, and all are answered by it."""
-    service.waits.clear()
-    meeting = threading.Barrier(51)
-
-    def call(instance_id: str) -> str | None:
-        meeting.wait(20)
-        return post(catalogue, instance_id)
-
-    with ThreadPoolExecutor(50) as pool:
-        answers = [pool.submit(call, each) for each in ["i0"] * 50]
-        meeting.wait(20)
-        assert service.began.wait(20)
-        service.waits.set()
-        assert [answer.result(20) for answer in answers] == [None] * 50
-    assert service.fetches == 1
-
-
-def test_a_call_waits_no_longer_than_it_may(service: ListedGames, post: Post) -> None:
-    """A service that does not answer costs a call its part of the budget, and no more; later calls find the list."""
-    service.waits.clear()
-    catalogue = service.catalogue(wait_seconds=0.05)
-    assert [post(catalogue, "i0") for _ in range(3)] == ["SYSTEM_ERROR"] * 3
-    assert service.fetches == 1
-    service.waits.set()
-    assert _soon(lambda: post(catalogue, "i0") is None)
-    assert service.fetches == 1
-
-
-def test_a_batch_waits_once(service: ListedGames, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
-    """However many unknown instances its claims name, and though no look for them ends."""
-    service.waits.clear()
-    catalogue = service.catalogue(wait_seconds=0.2, clock=time.monotonic)
-    receiver = WebhookReceiver(
-        authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True), instances=catalogue
-    )
-    claims = [{**CLAIM, "instance_id": f"x{number}", "tx_id": f"t{number}"} for number in range(500)]
-    body, began = encoded(claims), time.monotonic()
-    reply = receiver.handle("/deposit-batch", signed(private_key, body), body, Handler())
-    assert json.loads(reply.body) == []  # All are sent again.
-    assert time.monotonic() - began < 50  # Were each to wait, it would be a hundred seconds.
-    assert service.fetches == 1
-
-
-@pytest.mark.parametrize("seconds", [0, 0.001, 5])
-def test_an_answer_lasts_longer_than_the_pause_between_two_calls(
-    service: ListedGames, post: Post, seconds: float
-) -> None:
-    """A service that repeats its call after half a minute gets its final answer, however often looks are allowed."""
-    catalogue = service.catalogue(min_refresh_seconds=seconds, wait_seconds=20)
-    assert post(catalogue, "theirs") == "INVALID_REQUEST"
-    service.clock.seconds += 30
-    assert post(catalogue, "theirs") == "INVALID_REQUEST"
-    assert service.fetches == 1
-    assert post(catalogue, "others") == "INVALID_REQUEST"
-    assert service.fetches == 2
-
-
-def _soon(is_so: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 20
-    while not is_so() and time.monotonic() < until:
-        time.sleep(0.01)
-    return is_so()
-
-
-def test_an_event_loop_never_waits(
-    service: ListedGames, catalogue: Catalogue, private_key: RSAPrivateKey, public_key: RSAPublicKey
-) -> None:
-    """While the list is on its way the loop serves on: SYSTEM_ERROR at once, then the call comes again."""
-    service.waits.clear()
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=catalogue)
-    handler, body = Handler(), encoded({**WITHDRAW, "instance_id": "i0"})
-
-    async def call() -> str | None:
-        return code_of(await receiver.handle_async("/withdraw", signed(private_key, body), body, handler))
-
-    async def play() -> tuple[list[str | None], str | None]:
-        # Were the loop to wait, it would wait for the twenty seconds of the catalogue: nothing lets the service answer.
-        first = await asyncio.gather(*(call() for _ in range(20)))
-        service.waits.set()
-        async with asyncio.timeout(20):
-            while (code := await call()) == "SYSTEM_ERROR":
-                await asyncio.sleep(0.01)
-        return first, code
-
-    assert asyncio.run(play()) == (["SYSTEM_ERROR"] * 20, None)
-    assert service.fetches == 1
-
-
-@pytest.mark.parametrize("ask", [lambda it, each: each in it, lambda it, each: it(each)], ids=["in", "called"])
-def test_it_can_be_asked_without_a_receiver(
-    service: ListedGames, catalogue: Catalogue, ask: Callable[[Catalogue, Any], bool]
-) -> None:
-    """Whether an instance is the operator's, or why that cannot be said."""
-    service.games = 500
-    with pytest.raises(InstancesUnavailableError, match=r"'i0' is unknown.*send the call again") as refused:
-        ask(catalogue, "i0")
-    assert refused.value.remedy
-    service.games = [named("a", "i0")]
-    service.clock.seconds += 1
-    assert [ask(catalogue, each) for each in ("i0", None, 5, ["i0"])] == [True, False, False, False]
-
-
-def test_unknown_ids_without_end_are_not_kept(service: ListedGames, catalogue: Catalogue) -> None:
-    """What is remembered of them is bounded; the answer stays a correct one."""
-    catalogue.refresh()
-    assert "x" not in catalogue
-    for number in range(10_000):
-        with pytest.raises(InstancesUnavailableError):
-            assert f"x{number}" in catalogue
-        service.clock.seconds += 0.001
-    with pytest.raises(InstancesUnavailableError):  # Forgotten, so it is looked for again; refused it is not.
-        assert "x" in catalogue
-
-
-@pytest.fixture
-def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that can start no thread any more."""
-
-    def start(_self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", start)
-        yield
-
-
-@pytest.mark.usefixtures("no_threads")
-def test_without_a_thread_the_call_is_repeated(catalogue: Catalogue) -> None:
-    """As while the interpreter ends."""
-    with pytest.raises(InstancesUnavailableError):
-        assert "i0" in catalogue
 
 
 #: Forks in the middle of a refresh, as soon as it may: the first question is answered after the second.
@@ -332,13 +124,13 @@ class AnySigner:
         return b"s" * 256
 
 client = OperatorClient(sys.argv[1], "acme", AnySigner(), trust_env=False, retries=0)
-catalogue = Catalogue(client, wait_seconds=20)
+catalogue = Catalogue(client)
 in_parent = threading.Thread(target=catalogue.refresh)
 in_parent.start()
 sys.stdin.readline()
 child = os.fork()
 if not child:
-    os._exit(0 if "instance-1" in catalogue and catalogue.refresh() == [] else 1)
+    os._exit(0 if catalogue.refresh() == [] and "instance-1" in catalogue else 1)
 _, status = os.waitpid(child, 0)
 in_parent.join(20)
 print(os.waitstatus_to_exitcode(status), "instance-1" in catalogue)
@@ -404,8 +196,7 @@ def test_a_wallet_keeps_the_currency_of_each_bet(
 def test_against_the_sandbox(post: Post) -> None:
     """Signed, over real HTTP: the sandbox's instances are accepted, and no other."""
     with Sandbox() as sandbox, sandbox.client() as client:
-        catalogue = Catalogue(client, wait_seconds=20)
-        assert [post(catalogue, each) for each in (sandbox.instance_id, "theirs")] == [None, "SYSTEM_ERROR"]
-        catalogue = Catalogue(client, wait_seconds=20)
+        catalogue = Catalogue(client)
+        catalogue.refresh()
         assert [post(catalogue, each) for each in ("theirs", sandbox.instance_id)] == ["INVALID_REQUEST", None]
         assert len(catalogue.games) >= 12

@@ -7,7 +7,6 @@ import pytest
 from game_operator.backoffice.journal import (
     MOST_FAILURES,
     Journal,
-    add_items_to_script,
     move_items_script,
 )
 from game_operator.backoffice.journal_records import Item, ItemResult, NewItem, Paced, Run
@@ -289,26 +288,6 @@ def test_many_threads_share_a_run(ledger: SqlLedger) -> None:
         done = [key for keys in pool.map(work, range(4)) for key in keys]
     assert sorted(done) == [f"{number:03}" for number in range(100)]
     assert journal.counts(run.id) == {"agrees": (100, 0)}
-
-
-def test_items_are_added_to_a_chunk_that_is_being_worked_on(ledger: SqlLedger) -> None:
-    """Those that the run has already are left out, wherever they are."""
-    journal = Journal(ledger)
-    run = begun(journal, "a", "b", "c")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
-    items = [NewItem("a", {}), NewItem("c", {}), NewItem("d", {"of": "d"}, 7)]
-    added = Office(ledger).write(lambda dialect: add_items_to_script(dialect, chunk, items))
-    assert added == {"d"}
-    found = item_of(journal, run, "d")
-    assert found is not None
-    assert (found.chunk, found.place, found.values, found.at_stake_cents, found.state) == (
-        chunk.number,
-        2,
-        {"of": "d"},
-        7,
-        "",
-    )
 
 
 def test_a_service_that_asks_for_centuries(journal: Journal, clock: Clock) -> None:

@@ -257,7 +257,6 @@ def test_a_claim_that_came_after_a_repair(changes: dict[str, Any], claim: str | 
     ("changes", "ours", "verdict"),
     [
         ({}, Ours(None), V.UNKNOWN_HERE),
-        ({}, Ours(None, has_account=False), V.AGREES),
         ({}, Ours(None, claim="claim"), V.AGREES),
         ({"timestamp": NOW - 2 * HOUR}, Ours(None), V.UNKNOWN_HERE),
         ({"timestamp": NOW - 2 * HOUR + 1}, Ours(None), V.AGREES),
@@ -267,7 +266,7 @@ def test_a_claim_that_came_after_a_repair(changes: dict[str, Any], claim: str | 
 )
 @pytest.mark.parametrize("there", ["OPEN", "CLOSED"])
 def test_a_bet_that_we_never_heard_of(there: str, changes: dict[str, Any], ours: Ours, verdict: Verdict) -> None:
-    """Others play in the same round, free bets have no withdraw, and a withdraw may still be on its way."""
+    """Free bets have no withdraw, and a withdraw may still be on its way."""
     assert judged(ours, answer(there, **changes)).verdict is verdict
 
 

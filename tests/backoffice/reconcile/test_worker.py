@@ -15,12 +15,11 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import OperatorClient
 from game_operator.backoffice.reconcile.reconciler import Reconciler
-from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.calls import withdraw
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
-from tests.support.wire import bet, game, round_of, wire
+from tests.support.wire import bet, game, wire
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
 
@@ -55,32 +54,6 @@ def closed(bet_id: str) -> dict[str, Any]:
 def id_of(request: httpx.Request) -> str:
     """Return the id of the bet that is asked for."""
     return request.url.path.rpartition("/")[2]
-
-
-ODD_IDS = {"U+0000": "a\0b", "too long": "x" * 257}
-
-
-@pytest.mark.parametrize("odd", ODD_IDS)
-def test_a_round_with_an_odd_id(ledger: SqlLedger, private_key: RSAPrivateKey, odd: str) -> None:
-    """It is a finding, and holds up no other bet."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if "round" in request.url.path:
-            bets = [closed(each) for each in ("b1", "b2", ODD_IDS[odd], "stranger")]
-            return httpx.Response(200, content=wire(round_of(*bets)))
-        if "game" in request.url.path:
-            return httpx.Response(200, content=wire({"games": [game()]}))
-        return httpx.Response(200, content=wire(closed(id_of(request))))
-
-    for bet_id in ("b1", "b2"):
-        ledger.apply(withdraw(bet_id))
-    reconciler = Reconciler(client_of(private_key, answer), Wallet(ledger), **QUICK)
-    report = reconciler.run(**REPAIR)
-    assert report.run.state == "finished"
-    assert [ledger.bet(bet_id).state for bet_id in ("b1", "b2")] == [BetState.CLOSED] * 2  # type: ignore[union-attr]
-    kinds = {found.subject: found.kind for found in reconciler.findings()}
-    assert kinds.pop("stranger") == "unknown_here"
-    assert list(kinds.values()) == ["bet_differs"]
 
 
 def test_a_service_that_asks_to_wait(ledger: SqlLedger, private_key: RSAPrivateKey) -> None:

@@ -2,7 +2,6 @@
 
 from game_operator.backoffice.campaigns.answers import GrantState
 from game_operator.backoffice.campaigns.campaign import Campaign
-from game_operator.backoffice.campaigns.granting import Counted
 from game_operator.backoffice.campaigns.plan import CampaignPlan
 from game_operator.backoffice.campaigns.players import Problem
 from game_operator.backoffice.campaigns.report import CampaignReport, CampaignStatus, GrantResult, Tally
@@ -12,7 +11,6 @@ __all__ = [
     "CampaignPlan",
     "CampaignReport",
     "CampaignStatus",
-    "Counted",
     "GrantResult",
     "GrantState",
     "Problem",

@@ -2,7 +2,7 @@
 
 import inspect
 import secrets
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
@@ -14,9 +14,7 @@ from game_operator.backoffice.campaigns.granting import (
     BEHIND_CANARY,
     CANARY_GRANTS,
     PLANNED,
-    Counting,
     Granting,
-    ShowCounted,
     go_on,
     set_planned,
     stop,
@@ -121,7 +119,7 @@ class Campaign:
         self,
         players: Players,
         *,
-        max_exposure_cents: int | Mapping[str, int] | None = None,
+        max_exposure_cents: int | None = None,
         check_players: bool = True,
     ) -> CampaignPlan:
         """
@@ -135,13 +133,13 @@ class Campaign:
                 mappings. ``player_id`` is needed; ``instance_id``, ``count``, ``wager_amount_cents`` and
                 ``expire_duration_millis`` stand for the campaign's own. The first ten are
                 the canary; the others follow by their ids.
-            max_exposure_cents: Refuse a plan whose count times wager adds up to more. A number for one currency, or a
-                mapping from each currency to its cap.
+            max_exposure_cents: Refuse a plan whose count times wager adds up to more.
             check_players: Whether to refuse players whose id is not an account of the ledger. Pass False if your
                 wallet's ``account_of`` gives accounts other names.
 
         Raises:
-            CampaignRefusedError: Some rows cannot be granted (``problems`` lists them), or the exposure is too high.
+            CampaignRefusedError: Some rows cannot be granted (``problems`` lists them), the instances have several
+                currencies, or the exposure is too high.
             RunError: There is another plan under this name, or it is for another service.
             TypeError: *players* is not a Path or an iterable of rows.
             ConfigurationError: The players are in a table of yours, and the ledger was opened without ``accounts=``.
@@ -156,7 +154,7 @@ class Campaign:
             instances={instance.id: instance for game in games for instance in game.instances},
             known=partial(self._known_players, check_players=check_players),
         )
-        check_exposure(draft.plan.exposure_cents, max_exposure_cents)
+        check_exposure(draft.plan, max_exposure_cents)
         run, is_new = self._begun(draft)
         if run.state == "planning":
             self._fill(run, draft.grants)
@@ -173,7 +171,6 @@ class Campaign:
         rate_per_second: float | None = None,
         confirm: bool = False,
         concurrency: int = 4,
-        progress: ShowCounted | None = None,
     ) -> CampaignReport:
         """
         Make the grants, together with all other processes that run the campaign; return when it ends or pauses.
@@ -187,14 +184,13 @@ class Campaign:
             confirm: Needed after 24 hours in which nothing happened: make sure first that this database is not a
                 restored copy, of which another one went on.
             concurrency: How many calls of this process may be under way at once.
-            progress: Called with a ``Counted`` after each grant.
 
         Raises:
             RunError: There is no plan, it is paused (``resume``), it needs ``confirm``, or it is for another service.
             LedgerError: The database cannot be used: run it again. Or the ledger's ``owns`` does not own one of the
                 players, and nothing was sent.
         """
-        return self._go(rate_per_second, confirm, concurrency, progress, again=False)
+        return self._go(rate_per_second, confirm, concurrency, again=False)
 
     def resume(
         self,
@@ -202,10 +198,9 @@ class Campaign:
         rate_per_second: float | None = None,
         confirm: bool = False,
         concurrency: int = 4,
-        progress: ShowCounted | None = None,
     ) -> CampaignReport:
         """Go on with a campaign that is paused, as ``run`` does, and try again what was given up."""
-        return self._go(rate_per_second, confirm, concurrency, progress, again=True)
+        return self._go(rate_per_second, confirm, concurrency, again=True)
 
     def stop(self, reason: str = "stopped") -> CampaignStatus:
         """
@@ -232,7 +227,7 @@ class Campaign:
         return status_of(self._journal, self._found())
 
     def report(self) -> CampaignReport:
-        """Return the status with what was granted, and the findings; it reads all grants."""
+        """Return the status with the findings; raise RunError if there is no campaign of this name."""
         return report_on(self._journal, self._found())
 
     def results(self) -> Iterator[GrantResult]:
@@ -242,10 +237,10 @@ class Campaign:
 
     def write_results(self, path: Path) -> None:
         """
-        Write what became of each grant to the file *path*: CSV if it ends in ``.csv``, JSON Lines in ``.jsonl``.
+        Write what became of each grant to the file *path* as CSV.
 
         Raises:
-            ConfigurationError: It ends in neither, or the file cannot be written.
+            ConfigurationError: Its name does not end in ``.csv``, or it cannot be written.
         """
         write_results(path, self.results())
 
@@ -296,7 +291,7 @@ class Campaign:
             "interval_micros": interval_micros,
             "grants": draft.plan.grants,
             "exposure_cents": draft.plan.exposure_cents,
-            "currencies": draft.currencies,
+            "currency": draft.plan.currency,
         }
         return self._journal.begin(
             _KIND,
@@ -344,7 +339,6 @@ class Campaign:
         rate_per_second: float | None,
         confirm: bool,
         concurrency: int,
-        progress: ShowCounted | None,
         *,
         again: bool,
     ) -> CampaignReport:
@@ -361,15 +355,15 @@ class Campaign:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]
             if go_on(self._journal, run, interval_micros, again=again):
-                self._work(run, client, concurrency, progress)
+                self._work(run, client, concurrency)
         return self.report()
 
-    def _work(self, run: Run, client: "OperatorClient", threads: int, progress: ShowCounted | None) -> None:
+    def _work(self, run: Run, client: "OperatorClient", threads: int) -> None:
         """Work with so many threads until the run ends or pauses; raise what one of them raised."""
-        counting, stopping = Counting(self._journal, run, progress), self._stopping
+        stopping = self._stopping
 
         def work() -> None:
-            Granting(self._journal, run, client, stopping=stopping, counting=counting).work()
+            Granting(self._journal, run, client, stopping=stopping).work()
 
         pool, waits = ThreadPoolExecutor(threads, "campaign"), True
         try:

@@ -14,12 +14,11 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
-from threading import Event, Lock, get_ident
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from threading import Event, get_ident
+from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.campaigns.answers import IN_DOUBT, SETTLED, Answer, GrantState, answer_of
 from game_operator.backoffice.campaigns.grants import grant_in
@@ -54,62 +53,11 @@ _NEAR_SECONDS: Final = 0.1
 _LONGEST_REASON: Final = 300
 #: How often the lease of a chunk is renewed while the service lets us wait.
 _RENEWAL_SECONDS: Final = 10.0
-#: What all processes have done is counted so often, or less often where counting takes long.
-_COUNT_EVERY_SECONDS: Final = 2.0
-_COUNTING_SHARE: Final = 0.05
 #: Why a campaign is paused that was never run.
 PLANNED: Final = "planned"
 #: Chunks are held back to these times: until the canary is granted; and until somebody resumes.
 BEHIND_CANARY: Final = 2**62
 PARKED: Final = 2**61
-
-
-class Counted(NamedTuple):
-    """
-    How far a campaign is.
-
-    Attributes:
-        settled: How many grants were granted or refused, by all processes.
-        total: How many there are.
-        granted: How many were granted, by all processes.
-    """
-
-    settled: int
-    total: int
-    granted: int
-
-
-#: Called after each grant.
-ShowCounted: TypeAlias = Callable[[Counted], object]
-
-
-class Counting:
-    """Counts the grants that are settled, for all threads of a process."""
-
-    def __init__(self, journal: Journal, run: Run, show: ShowCounted | None) -> None:
-        self._journal, self._run_id, self._show = journal, run.id, show
-        self._lock = Lock()
-        self._counted, self._count_at = Counted(0, run.options["grants"], 0), 0.0
-
-    def add(self, state: GrantState) -> None:
-        """Count a grant that is settled in *state*, and show how far the campaign is."""
-        if self._show is None:
-            return
-        with self._lock:
-            settled, total, granted = self._counted
-            self._counted = Counted(settled + 1, total, granted + (state is GrantState.GRANTED))
-            if time.monotonic() >= self._count_at:
-                self._count()
-            self._show(self._counted)
-
-    def _count(self) -> None:
-        """Count what all processes have done."""
-        began = time.monotonic()
-        counts = self._journal.counts(self._run_id)
-        settled = sum(counts[state][0] for state in SETTLED if state in counts)
-        self._counted = Counted(settled, self._counted.total, counts.get(GrantState.GRANTED, (0, 0))[0])
-        ended = time.monotonic()
-        self._count_at = ended + max(_COUNT_EVERY_SECONDS, (ended - began) / _COUNTING_SHARE)
 
 
 class Granting:
@@ -121,16 +69,13 @@ class Granting:
         run: The run.
         client: Asks the service.
         stopping: Set, it lets the thread finish what is under way, and begin nothing more.
-        counting: Counts what is settled.
     """
 
-    def __init__(
-        self, journal: Journal, run: Run, client: "OperatorClient", *, stopping: Event, counting: Counting
-    ) -> None:
+    def __init__(self, journal: Journal, run: Run, client: "OperatorClient", *, stopping: Event) -> None:
         self._journal, self._run_id, self._name = journal, run.id, run.name
         # One attempt a call: what became of each is known, and is written down before the next.
         self._client = client.with_options(retries=0, deadline=_ATTEMPT_SECONDS)
-        self._stopping, self._counting = stopping, counting
+        self._stopping = stopping
         #: When the next calls may be made, by ``time.monotonic``.
         self._turns = deque[float]()
 
@@ -183,9 +128,7 @@ class Granting:
             is_begun = self._save(chunk, item, answer, following, stops)
             if stops:
                 return
-            if answer.state in SETTLED:
-                self._counting.add(answer.state)
-            else:
+            if answer.state not in SETTLED:
                 unsettled.append(item.attempts + 1)
                 if is_canary:  # One at a time: first what became of that one.
                     break

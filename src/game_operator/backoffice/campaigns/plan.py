@@ -4,7 +4,6 @@ A plan: who gets what, what it adds up to, and the digest by which it is the sam
 Everything is checked before anything is kept or sent, and all that is wrong is reported at once.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -46,28 +45,27 @@ class CampaignPlan:
         name: The campaign.
         digest: SHA-256 over all grants, in hexadecimal; the same for the same grants in any order.
         grants: How many grants it has.
-        exposure_cents: By currency, the sum of count times wager in cents. It is what is staked for the players, and
-            not the most that they can win.
+        exposure_cents: The sum of count times wager. It is what is staked for the players, and not the most that they
+            can win.
+        currency: The currency of all its instances.
         players_checked: Whether every player id was looked up in the ledger. False if the ledger cannot tell.
         is_new: False if the same plan was there already.
-        remarks: What does not prevent the campaign and is worth a look, such as an instance that is switched off.
     """
 
     name: str
     digest: str
     grants: int
-    exposure_cents: Mapping[str, int]
+    exposure_cents: int
+    currency: str
     players_checked: bool
     is_new: bool = True
-    remarks: tuple[str, ...] = ()
 
 
 class Draft(NamedTuple):
-    """A plan, its grants, and the currency of each instance."""
+    """A plan and its grants."""
 
     plan: CampaignPlan
     grants: list[Grant]
-    currencies: dict[str, str]
 
 
 def refusal(problems: list[Problem]) -> CampaignRefusedError:
@@ -92,7 +90,7 @@ def draw_up(
     known: KnownPlayers,
 ) -> Draft:
     """Read *players*, and check all of them; raise CampaignRefusedError with all that is wrong."""
-    problems, by_instance, used = list[Problem](), Counter[str](), set[tuple[str, int]]()
+    problems = list[Problem]()
     grants, lines, checked = list[Grant](), dict[str, int](), True
     for page in _pages(_grants(rows_of(players), campaign, terms, instances, problems), _PAGE):
         there = known({grant.player_id for _, grant in page})
@@ -105,25 +103,31 @@ def draw_up(
             if there is not None and grant.player_id not in there:
                 problems.append(Problem(line, f"The ledger knows no player {shown(grant.player_id)}."))
             grants.append(grant)
-            by_instance[grant.instance_id] += grant.exposure_cents
-            used.add((grant.instance_id, grant.wager_amount_cents))
     if problems:
         raise refusal(problems)
     if not grants:
         raise CampaignRefusedError("There are no players. Nothing was planned or sent.")
-    currencies = {instance_id: instances[instance_id].bet_config.currency for instance_id in by_instance}
-    exposure = Counter[str]()
-    for instance_id, cents in by_instance.items():
-        exposure[currencies[instance_id]] += cents
     plan = CampaignPlan(
         name=campaign,
         digest=_digest(grants),
         grants=len(grants),
-        exposure_cents=dict(sorted(exposure.items())),
+        exposure_cents=sum(grant.exposure_cents for grant in grants),
+        currency=_currency_of({grant.instance_id for grant in grants}, instances),
         players_checked=checked,
-        remarks=tuple(_remarks(used, instances)),
     )
-    return Draft(plan, grants, currencies)
+    return Draft(plan, grants)
+
+
+def _currency_of(instance_ids: Iterable[str], instances: Mapping[str, GameInstance]) -> str:
+    """Return the one currency of these instances: amounts of several cannot be summed up or capped."""
+    currency, *others = sorted({instances[each].bet_config.currency for each in instance_ids})
+    if others:
+        raise CampaignRefusedError(
+            f"The instances of this plan have several currencies: {', '.join(map(shown, (currency, *others)))}. "
+            "Nothing was planned or sent.",
+            remedy="Plan a campaign for each currency.",
+        )
+    return currency
 
 
 def _digest(grants: Iterable[Grant]) -> str:
@@ -163,54 +167,18 @@ def _problem_of(values: Sequence[str | int | None], instances: Mapping[str, Game
     return limit_broken_by(*numbers)
 
 
-def _remarks(used: Iterable[tuple[str, int]], instances: Mapping[str, GameInstance]) -> Iterator[str]:
-    """Yield what the service may accept, and players could not use."""
-    off = sorted({instance_id for instance_id, _ in used if not instances[instance_id].active})
-    if off:
-        yield f"Switched off, so that free bets cannot be played there now: {', '.join(map(shown, off[:10]))}."
-    for instance_id, cents in sorted(used):
-        limits = instances[instance_id].bet_config
-        if not limits.min_wager <= amount_from_cents(cents) <= limits.max_wager:
-            yield (
-                f"A wager of {amount_from_cents(cents)} {limits.currency} is outside the limits of the instance "
-                f"{shown(instance_id)}, {limits.min_wager} to {limits.max_wager}."
-            )
-
-
 def _pages(items: Iterator[T], size: int) -> Iterator[list[T]]:
     while page := list(islice(items, size)):
         yield page
 
 
-def check_exposure(exposure_cents: Mapping[str, int], most: int | Mapping[str, int] | None) -> None:
-    """
-    Raise CampaignRefusedError if the exposure is above *most*.
-
-    A number is for a plan in one currency: amounts of several are not compared. A mapping caps each currency, and a
-    currency that it does not name may have no exposure.
-    """
-    if most is None:
-        return
-    if not isinstance(most, Mapping):
-        if len(exposure_cents) > 1:
-            raise CampaignRefusedError(
-                f"The plan has several currencies: {', '.join(exposure_cents)}. One number cannot cap them.",
-                remedy="Pass a cap for each, such as {'EUR': 100000}; on the command line, EUR=100000.",
-            )
-        most = dict.fromkeys(exposure_cents, most)
-    if wrong := next((cap for cap in most.values() if type(cap) is not int), None):
-        raise TypeError(f"max_exposure_cents must be whole cents, not {type(wrong).__name__} {shown(wrong)}")
-    for currency, cents in exposure_cents.items():
-        cap = most.get(currency)
-        if cap is None and cents:
-            raise CampaignRefusedError(
-                f"The exposure is {amount_from_cents(cents)} {currency}, and there is no cap for {currency}. "
-                "Nothing was planned or sent.",
-                remedy=f"Add a cap for it, such as --max-exposure-cents {currency}={cents}, if that is what you want.",
-            )
-        if cap is not None and cents > cap:
-            raise CampaignRefusedError(
-                f"The exposure is {amount_from_cents(cents)} {currency}, and the cap is {amount_from_cents(cap)}. "
-                "Nothing was planned or sent.",
-                remedy="Grant less, or raise max_exposure_cents (--max-exposure-cents).",
-            )
+def check_exposure(plan: CampaignPlan, most: int | None) -> None:
+    """Raise CampaignRefusedError if the exposure of *plan* is above *most* cents."""
+    if most is not None and type(most) is not int:
+        raise TypeError(f"max_exposure_cents must be whole cents, not {type(most).__name__} {shown(most)}")
+    if most is not None and plan.exposure_cents > most:
+        raise CampaignRefusedError(
+            f"The exposure is {amount_from_cents(plan.exposure_cents)} {plan.currency}, and the cap is "
+            f"{amount_from_cents(most)}. Nothing was planned or sent.",
+            remedy="Grant less, or raise max_exposure_cents (--max-exposure-cents).",
+        )

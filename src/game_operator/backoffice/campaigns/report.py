@@ -4,12 +4,10 @@ How a campaign stands: counts and amounts for a glance, and for a report what wa
 What became of each grant is also written as a file.
 """
 
-import json
 import os
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,7 +29,7 @@ MOST_FINDINGS: Final = 1_000
 
 
 class Tally(NamedTuple):
-    """How many grants, and their exposure in cents, which says nothing where currencies are mixed."""
+    """How many grants, and their exposure in cents."""
 
     grants: int = 0
     exposure_cents: int = 0
@@ -47,27 +45,26 @@ class CampaignStatus:
         state: ``planning`` while it is being planned, ``planned`` until it is run, ``running``, ``paused`` (run
             ``resume``), or ``finished``.
         why: Why it is paused, or "".
-        digest: The digest of its plan.
         service: The base address and the operator id that it grants at.
         total: How many grants it has.
         by_state: The states of its grants, those that have any, with how many and their exposure.
-        exposure_cents: By currency, the exposure of the whole plan.
+        exposure_cents: The exposure of the whole plan.
+        currency: The currency of all amounts.
         rate_per_second: How many calls a second are made at most now, by all processes together.
         at_work: How many threads of all processes hold a part of it now.
-        planned_at_millis, touched_at_millis, ended_at_millis: When it was planned, last did something, and ended.
+        touched_at_millis, ended_at_millis: When it last did something, and ended.
     """
 
     name: str
     state: str
     why: str
-    digest: str
     service: str
     total: int
     by_state: Mapping[GrantState, Tally]
-    exposure_cents: Mapping[str, int]
+    exposure_cents: int
+    currency: str
     rate_per_second: float
     at_work: int
-    planned_at_millis: int
     touched_at_millis: int
     ended_at_millis: int | None
 
@@ -81,27 +78,20 @@ class CampaignStatus:
         return self.count(GrantState.GRANTED)
 
     @property
-    def in_doubt(self) -> int:
-        """How many grants may have been made, and are asked for again."""
-        return self.count(GrantState.SENDING, GrantState.UNANSWERED)
-
-    @property
     def left(self) -> int:
         """How many grants are neither made nor refused."""
-        return self.count(GrantState.PLANNED) + self.in_doubt
+        return self.total - self.count(GrantState.GRANTED, GrantState.REFUSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignReport(CampaignStatus):
     """
-    A campaign's status, with what is read from all its grants.
+    A campaign's status, with its findings.
 
     Attributes:
-        granted_exposure_cents: By currency, the exposure of what was granted.
         findings: What a person should look into, at most 1,000.
     """
 
-    granted_exposure_cents: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
 
@@ -117,14 +107,13 @@ def _status(journal: Journal, run: Run) -> dict[str, Any]:
         "name": run.name,
         "state": "planned" if is_planned else run.state,
         "why": "" if is_planned else run.why,
-        "digest": run.digest,
         "service": run.service,
         "total": options["grants"],
         "by_state": {GrantState(state or GrantState.PLANNED): Tally(*each) for state, each in counts.items()},
         "exposure_cents": options["exposure_cents"],
+        "currency": options["currency"],
         "rate_per_second": 1_000_000 / max(1, run.interval_micros),
         "at_work": int(_rows(journal, "at_work", run.id, journal.now_millis())[0][0]),
-        "planned_at_millis": run.began_at_millis,
         "touched_at_millis": run.touched_at_millis,
         "ended_at_millis": run.ended_at_millis,
     }
@@ -140,16 +129,9 @@ def _rows(journal: Journal, name: str, *parameters: object) -> Rows:
 
 
 def report_on(journal: Journal, run: Run) -> CampaignReport:
-    """Return the report on a run; it reads all grants that were made, in pages."""
-    currencies: Mapping[str, str] = run.options["currencies"]
-    exposure = Counter[str]()
-    for item in journal.items(run.id, state=GrantState.GRANTED):
-        exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
-    return CampaignReport(
-        **_status(journal, run),
-        granted_exposure_cents=dict(sorted(exposure.items())),
-        findings=tuple(map(_finding, _rows(journal, "findings", run.id, MOST_FINDINGS))),
-    )
+    """Return the report on a run."""
+    findings = tuple(map(_finding, _rows(journal, "findings", run.id, MOST_FINDINGS)))
+    return CampaignReport(**_status(journal, run), findings=findings)
 
 
 def _finding(row: Any) -> Finding:  # A row of any driver.
@@ -202,24 +184,12 @@ def result_of(campaign: str, item: Item) -> GrantResult:
     )
 
 
-def _as_csv(results: Iterable[GrantResult]) -> Iterator[str]:
-    return csv_lines(chain([GrantResult._fields], results))
-
-
-def _as_json_lines(results: Iterable[GrantResult]) -> Iterator[str]:
-    return (json.dumps(result._asdict()) + "\n" for result in results)
-
-
-_WRITERS: Final = {".csv": _as_csv, ".jsonl": _as_json_lines}
-
-
 def write_results(path: Path, results: Iterable[GrantResult]) -> None:
-    """Write *results* to *path*, as CSV or as JSON Lines by its suffix; only its owner may read it."""
-    writer = _WRITERS.get(path.suffix.lower())
-    if writer is None:
-        raise ConfigurationError(f"{shown(str(path))} must end in .csv or .jsonl: that says how results are written.")
+    """Write *results* to *path* as CSV; only its owner may read it."""
+    if path.suffix.lower() != ".csv":  # What is there is replaced.
+        raise ConfigurationError(f"{shown(str(path))} must end in .csv.")
     try:
-        _write(path, writer(results))
+        _write(path, csv_lines(chain([GrantResult._fields], results)))
     except OSError as failed:
         raise ConfigurationError(f"{shown(str(path))} cannot be written: {failed.strerror}.") from None
 

@@ -55,17 +55,10 @@ def value(given: Any, name: str = "") -> str:  # Any: JSON.
     if isinstance(given, bool):
         return "yes" if given else "no"
     if isinstance(given, int) and (name.endswith("_millis") or name == "timestamp"):
-        return _when(given)
+        return words.when(given)
     if isinstance(given, int) and (name.endswith("_cents") or name in ("wager", "won")):
         return words.money(given)
     return cut(str(given))
-
-
-def _when(at_millis: int) -> str:
-    try:
-        return words.iso_time(at_millis).replace("T", " ").removesuffix("Z")
-    except OverflowError:  # A wrong clock may lead beyond the year 9999.
-        return f"{at_millis} ms"
 
 
 def cut(text: str) -> str:

@@ -6,7 +6,6 @@ A fetch turns a state into the next one. The state is written as one JSON docume
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property, partial
 from typing import Any, Final, Literal
@@ -15,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 
 from game_operator.errors import ApiError, ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance
-from game_operator.models.wire import WireModel
 
 _LONGEST_SHOWN: Final = 100
 
@@ -55,13 +53,20 @@ class CatalogueState(BaseModel, frozen=True, extra="forbid", ser_json_inf_nan="c
         return CatalogueState(service=self.service, games=tuple(games), at_millis=at_millis, gone=tuple(gone))
 
 
-def check_ids(games: Sequence[GameInfo]) -> None:
+def check_games(games: Sequence[GameInfo]) -> None:
     """
-    Check that each id stands once in *games* (spec §2.5, §2.6).
+    Check that a list of games can be right: it has an instance, and each id once (spec §2.5, §2.6).
 
     Raises:
-        ApiError: A game or an instance stands twice: which of the two counts, nobody can say.
+        ApiError: It has no instance at all, or a game or an instance stands twice.
     """
+    if not any(game.instances for game in games):
+        detail = "Nothing of it is used, because every call would be refused on its word. Ask the provider."
+        raise ApiError("the list of games has no instance at all", status_code=200, detail=detail, attempts=1)
+    _check_ids(games)
+
+
+def _check_ids(games: Sequence[GameInfo]) -> None:
     seen = set[tuple[str, str]]()
     for game in games:
         for each in (("game", game.id), *(("instance", instance.id) for instance in game.instances)):
@@ -71,27 +76,6 @@ def check_ids(games: Sequence[GameInfo]) -> None:
                 detail = "Ids are unique (spec §2.5, §2.6), so nothing of this list is used. Report it to the provider."
                 raise ApiError(message, status_code=200, detail=detail, attempts=1)
             seen.add(each)
-
-
-def why_absurd(state: CatalogueState, games: Sequence[GameInfo], most_gone: Decimal) -> str:
-    """Return why *games* are probably an error of the service, if more than the share *most_gone* goes; or ""."""
-    instances = {each.id for game in games for each in game.instances}
-    # Without instances every call would be refused for good, so an empty first list is absurd, too.
-    if not instances and most_gone < 1 and (state.at_millis is None or state.listed):
-        return "It lists no instance at all."
-    before = {game.id for game in state.games}, set(state.listed)
-    for what, earlier, later in zip(
-        ("games", "instances"), before, ({game.id for game in games}, instances), strict=True
-    ):
-        gone = len(earlier - later)
-        if gone > most_gone * len(earlier):
-            return f"{gone} of {len(earlier)} {what} would be gone, more than {_percent(most_gone)} %."
-    return ""
-
-
-def _percent(share: Decimal) -> str:
-    text = f"{share * 100:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def decode_state(body: bytes | None, *, service: str) -> CatalogueState:
@@ -105,7 +89,7 @@ def decode_state(body: bytes | None, *, service: str) -> CatalogueState:
         return CatalogueState(service=service)
     try:
         state = CatalogueState.model_validate_json(body)
-        check_ids(state.games)
+        _check_ids(state.games)
     except (ValidationError, ApiError) as damaged:
         problem = damaged.errors(include_url=False)[0]["msg"] if isinstance(damaged, ValidationError) else damaged.what
         raise ConfigurationError(
@@ -122,10 +106,6 @@ def decode_state(body: bytes | None, *, service: str) -> CatalogueState:
     return state
 
 
-#: The fields whose differences have separate kinds; the others are details.
-_NO_DETAILS = {"id", "status", "rtp", "instances", "active", "bet_config"}
-
-
 class ChangeKind(StrEnum):
     """What changed, and what stands before and after it."""
 
@@ -133,22 +113,14 @@ class ChangeKind(StrEnum):
     """The service lists a game that it did not list before: None, the GameInfo with its instances."""
     GAME_GONE = "game_gone"
     """The service lists a game no more, whose instances stay accepted: the GameInfo, None."""
-    GAME_STATUS_CHANGED = "game_status_changed"
-    """A game has another status (spec §2.5): a ``GameStatus``, or text that this version does not know."""
-    RTP_CHANGED = "rtp_changed"
-    """A game has another return to player: ``Decimal`` percent, or None where the service gives none."""
-    GAME_DETAILS_CHANGED = "game_details_changed"
-    """Something else about a game differs, such as its name: dictionaries of the fields that differ."""
+    GAME_CHANGED = "game_changed"
+    """Something about a game differs that is not about its instances, such as its status: both GameInfo."""
     INSTANCE_ADDED = "instance_added"
     """A game that was listed before has one more instance: None, the GameInstance."""
     INSTANCE_GONE = "instance_gone"
     """A game that is still listed has an instance no more, which stays accepted: the GameInstance, None."""
-    INSTANCE_SWITCHED = "instance_switched"
-    """An instance was switched on (*after* is True) or off."""
-    LIMITS_CHANGED = "limits_changed"
-    """An instance has other limits or another currency (spec §2.7): both BetConfig."""
-    INSTANCE_DETAILS_CHANGED = "instance_details_changed"
-    """Something else about an instance differs, such as its name: dictionaries of the fields that differ."""
+    INSTANCE_CHANGED = "instance_changed"
+    """Something about an instance differs, such as its limits or whether it is active: both GameInstance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +143,6 @@ class CatalogueChange:
     after: Any = None
     at_millis: int
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the change as plain values, such as JSON has; amounts and percentages as ``Decimal``."""
-        about: dict[str, object] = {"kind": str(self.kind), "game_id": self.game_id}
-        if self.instance_id is not None:
-            about["instance_id"] = self.instance_id
-        return about | {"before": _plain(self.before), "after": _plain(self.after), "at_millis": self.at_millis}
-
 
 def changes_between(before: Sequence[GameInfo], after: Sequence[GameInfo], *, at_millis: int) -> list[CatalogueChange]:
     """Return what differs between two lists of games; ids stand once in each list."""
@@ -199,13 +164,8 @@ def _changes(before: Sequence[GameInfo], after: Sequence[GameInfo], at: int) -> 
 
 def _changes_of_game(before: GameInfo, after: GameInfo, at: int) -> Iterator[CatalogueChange]:
     change = partial(CatalogueChange, game_id=after.id, at_millis=at)
-    if before.status != after.status:
-        yield change(kind=ChangeKind.GAME_STATUS_CHANGED, before=before.status, after=after.status)
-    if before.rtp != after.rtp:
-        yield change(kind=ChangeKind.RTP_CHANGED, before=before.rtp, after=after.rtp)
-    details = _details_of(before, after)
-    if any(details):
-        yield change(kind=ChangeKind.GAME_DETAILS_CHANGED, before=details[0], after=details[1])
+    if before.model_copy(update={"instances": after.instances}) != after:
+        yield change(kind=ChangeKind.GAME_CHANGED, before=before, after=after)
     earlier, later = ({each.id: each for each in game.instances} for game in (before, after))
     for gone in (each for each in before.instances if each.id not in later):
         yield change(kind=ChangeKind.INSTANCE_GONE, instance_id=gone.id, before=gone)
@@ -213,31 +173,5 @@ def _changes_of_game(before: GameInfo, after: GameInfo, at: int) -> Iterator[Cat
         known = earlier.get(instance.id)
         if known is None:
             yield change(kind=ChangeKind.INSTANCE_ADDED, instance_id=instance.id, after=instance)
-        else:
-            yield from _changes_of_instance(after.id, known, instance, at)
-
-
-def _changes_of_instance(game_id: str, before: GameInstance, after: GameInstance, at: int) -> Iterator[CatalogueChange]:
-    change = partial(CatalogueChange, game_id=game_id, instance_id=after.id, at_millis=at)
-    if before.active != after.active:
-        yield change(kind=ChangeKind.INSTANCE_SWITCHED, before=before.active, after=after.active)
-    if before.bet_config != after.bet_config:
-        yield change(kind=ChangeKind.LIMITS_CHANGED, before=before.bet_config, after=after.bet_config)
-    details = _details_of(before, after)
-    if any(details):
-        yield change(kind=ChangeKind.INSTANCE_DETAILS_CHANGED, before=details[0], after=details[1])
-
-
-def _details_of(before: WireModel, after: WireModel) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the details that differ on both sides, fields that the models do not know included."""
-    earlier, later = before.model_dump(exclude=_NO_DETAILS), after.model_dump(exclude=_NO_DETAILS)
-    return _differing(earlier, later), _differing(later, earlier)
-
-
-def _differing(side: dict[str, object], other: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in side.items() if name not in other or other[name] != value}
-
-
-def _plain(value: object) -> object:
-    """Return *value* as plain values: a model as a dictionary of its fields, amounts as ``Decimal``."""
-    return value.model_dump() if isinstance(value, WireModel) else value
+        elif known != instance:
+            yield change(kind=ChangeKind.INSTANCE_CHANGED, instance_id=instance.id, before=known, after=instance)

@@ -19,8 +19,6 @@ from game_operator.errors import (
     one_line,
     shown,
 )
-from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
-from game_operator.models.webhooks import problem_of_id
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import AnyBet, Operation
@@ -30,7 +28,6 @@ T = TypeVar("T")
 _LONGEST_PROBLEM = 300
 _OK = 200
 _REFUSALS = frozenset({401, 403})
-_LONGEST_ID = 256
 
 
 class Evidence(NamedTuple):
@@ -143,39 +140,12 @@ def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
     return Evidence(bet_id, bet, reply.body, asked=reply.attempts)
 
 
-def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tuple[tuple[Evidence, ...], int]:
-    """
-    Ask the provider about a round, once; return what it says of each bet, and how many requests that took.
-
-    It says nothing if the round is unknown or its answer cannot be read.
-
-    Raises:
-        TryLaterError, ApiError: As ``look_up_bet``.
-    """
-    try:
-        found, reply = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
-    except ApiError as failed:
-        if is_refusal_of_all(failed):
-            raise
-        return (), failed.attempts
-    if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):
-        return (), reply.attempts
-    return tuple(map(_of_round, found.bets)), reply.attempts
-
-
 def bet_in(body: bytes, bet_id: str) -> AnyBet | None:
     """Return what an answer that was kept says of a bet, or None."""
     try:
         return operations.fetch_bet("any", bet_id).parse(HttpReply(_OK, {}, body))
     except UnexpectedResponseError:
         return None
-
-
-def _of_round(bet: OpenBet | ClosedBet | RolledBackBet) -> Evidence:
-    # An id that no bet here can have could not be stored; escaped it is another one, and judged as such.
-    is_possible = not problem_of_id(bet.reference_id, _LONGEST_ID)
-    bet_id = bet.reference_id if is_possible else one_line(bet.reference_id, _LONGEST_ID)
-    return Evidence(bet_id, bet, _canonical(bet))
 
 
 def _canonical(bet: AnyBet | None) -> bytes:

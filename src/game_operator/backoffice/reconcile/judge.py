@@ -19,7 +19,7 @@ What a bet of ours and the provider's answer about it mean together: one table, 
     ³ Older than 89 days: too old.
     ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case. Settled or paid without a
       call, and named by a claim that came later: claimed.
-    ⁵ Younger than the least age, named by a claim, or of a player who has no account: agrees.
+    ⁵ Younger than the least age, or named by a claim: agrees.
     ⁶ Payments that made up for it: agrees.
 
 Before that: an answer about another bet is "bet differs", about another player "player differs", with another wager
@@ -109,14 +109,12 @@ class Ours(NamedTuple):
         bet: The bet, or None.
         claim: The identity of the latest claim that names the bet and that no person has counted as paid, or None.
         paid_cents: What was paid for findings about it.
-        has_account: Whether the ledger has an account of the player that the answer names.
         counted_cents: What claims have paid that a person has counted as paid for it.
     """
 
     bet: BetRecord | None
     claim: str | None = None
     paid_cents: int = 0
-    has_account: bool = True
     counted_cents: int = 0
 
 
@@ -189,7 +187,7 @@ def _missing(ours: Ours, bet_id: str, limits: Limits) -> Judgement:
 def _unknown(ours: Ours, there: OpenBet | ClosedBet | RolledBackBet, limits: Limits) -> Judgement:
     # A withdraw may be on the way, and two clocks differ; but a time far in the future keeps nothing from being seen.
     is_young = abs(limits.now_millis - there.timestamp) < limits.min_age_millis
-    if isinstance(there, RolledBackBet) or ours.claim is not None or not ours.has_account or is_young:
+    if isinstance(there, RolledBackBet) or ours.claim is not None or is_young:
         return Judgement(Verdict.AGREES)
     detail = (
         f"The provider has a bet of {shown(there.player_id)} that is {there.status} and wagers "

@@ -1,10 +1,9 @@
 """
-Asks the provider about bets and rounds, at the rate that all processes of a run share.
+Asks the provider about bets, at the rate that all processes of a run share.
 
 A call that is not answered slows the run down, and waits for another turn.
 """
 
-import logging
 import threading
 import time
 from collections import Counter, deque
@@ -21,15 +20,12 @@ from game_operator.backoffice.reconcile.evidence import (
     TryLaterError,
     look_up_anywhere,
     look_up_bet,
-    look_up_round,
     whom,
 )
 from game_operator.backoffice.reconcile.judge import Ours
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
-
-_LOG = logging.getLogger("game_operator.backoffice")
 
 #: How often one bet is asked for before it counts as unanswered.
 _MOST_TRIES: Final = 3
@@ -80,19 +76,6 @@ class LookUps:
             self._journal.save(chunk, [], paced=Paced(answered=1))
             return evidence
         return None
-
-    def round(self, chunk: Chunk, instance_id: str, round_id: str) -> tuple[Evidence, ...]:
-        """Look up a round; return nothing if the service does not answer."""
-        self._wait(time.monotonic() + self._turns(chunk.run_id, 1)[0])
-        try:
-            answers, asked = look_up_round(self._client, instance_id, round_id)
-            self._give_up_turns(chunk, asked)
-        except TryLaterError as failed:
-            self._report(chunk, 0, failed)
-            extra = {"event": "reconcile.round_skipped", "run_id": chunk.run_id}
-            _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed, extra=extra)
-            return ()
-        return answers
 
     def _turns(self, run_id: int, most: int, until: float | None = None) -> list[float]:
         """Return for how long to wait before each of the next calls; or give the chunk back if that is too long."""

@@ -11,19 +11,14 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.journal_records import NewItem, Run
-from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours, is_test_bet
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, GameOperatorError
-from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
-from game_operator.ledger.rules.book import named_account
 from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.ledger.staff.findings import LATE_KINDS
 from game_operator.ledger.staff.repairs import credited_cents
 from game_operator.ledger.steps import Execute, Rows, Steps
-from game_operator.models.webhooks import BalanceCall, problem_of_id
 
 PAGE: Final = 500
 _PHASES: Final = ("open", "anomalies", "spent", "repaired", "sample")
@@ -117,37 +112,6 @@ def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Steps[dict[s
         counted = {"counted_cents": known.counted_cents + cents} if is_counted else {"claim": tx_id}
         ours[bet_id] = known._replace(**counted)
     return ours
-
-
-def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect) -> Steps[dict[str, Ours]]:
-    """Return what the ledger knows of the bets of a round; others' players have no account, free bets a claim."""
-    ours = yield from ours_of({each.bet_id for each in answers}, terms.source, dialect)
-    for each in answers:
-        known = ours[each.bet_id]
-        if known.bet is None and known.claim is None:
-            player_id: str = getattr(each.bet, "player_id", "")
-            has_account = yield from _has_account(player_id, terms, dialect)
-            claim = (yield from _claim_of(each, player_id, terms.source, dialect)) if has_account else None
-            ours[each.bet_id] = known._replace(has_account=has_account, claim=claim)
-    return ours
-
-
-def _has_account(player_id: str, terms: Terms, dialect: SqlDialect) -> Steps[bool]:
-    if problem_of_id(player_id, 256):
-        return False
-    try:
-        key = named_account(BalanceCall(player_id=player_id), terms, dialect.key_parts)
-        return (yield from dialect.accounts.balance(key)) is not None
-    except (GameOperatorError, AccountNotFoundError):  # With more key parts a player alone has no account.
-        return False
-
-
-def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect) -> Steps[str | None]:
-    """Return the identity of a claim whose body names the bet as one of its free bets."""
-    since = getattr(answer.bet, "timestamp", 0) - DAY_MILLIS
-    spellings = [json.dumps(answer.bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
-    rows = yield Execute(_sql(dialect)["claims_of_player"], (source, player_id, since))
-    return next((tx_id for tx_id, body in rows if any(each in bytes(body) for each in spellings)), None)
 
 
 def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Steps[list[Ours]]:

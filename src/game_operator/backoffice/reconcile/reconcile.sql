@@ -66,11 +66,6 @@ FROM {prefix}findings AS found LEFT JOIN {prefix}calls AS paid
 WHERE found.paid_cents IS NOT NULL AND found.source = ? AND found.subject
 
 -- Free bets have no withdraw: the body of a claim names them.
--- name: claims_of_player
-SELECT tx_id, body FROM {prefix}calls
-WHERE operation = 'deposit' AND action <> 'BET' AND source = ? AND player_id = ? AND at_millis >= ? AND body IS NOT NULL
-ORDER BY at_millis LIMIT 1000
-
 -- name: looks
 SELECT bet_id, at_millis, digest FROM {prefix}looks WHERE service = ? AND source = ? AND bet_id
 

@@ -87,6 +87,7 @@ class Reconciler:
             "second_look_millis": _millis("second_look", second_look, least=0),
             "sample": _number("sample", sample, 0.0, 1.0),
             "interval_micros": round(1_000_000 / _number("rate_per_second", rate_per_second, 0.01, _MOST_RATE)),
+            "has_own_code": isinstance(wallet, JoinedWallet) or wallet.terms.after is not None,
         }
         self._ledger: SqlLedger = wallet.ledger  # type: ignore[assignment]  # Checked above.
         lease_millis = _millis("lease", lease, least=100)
@@ -165,6 +166,8 @@ class Reconciler:
         It is for cron and job queues. It never begins a run that repairs; one that a person has begun goes on.
 
         Raises:
+            RunError: A run that repairs is under way, and its wallet runs statements that this one does not have, or
+                the other way round.
             ApiError: The service refuses the operator by 401 or 403; the run is paused.
             LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
@@ -173,6 +176,7 @@ class Reconciler:
         until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
         known = self._journal.under_way(KIND, self._source, self._service)
         run = known or self._begun(dict(self._options, repair=False), None, None)
+        self._check_wallet(run)
         if run.state == "paused":
             self._journal.set_state(run.id, "running")
         with self._span():
@@ -181,6 +185,14 @@ class Reconciler:
                 if self._journal.run(run.id).state == "running" and self._journal.waiting(run.id) is None:
                     self._journal.set_state(run.id, "finished")
         return self.report(run.id)
+
+    def _check_wallet(self, run: Run) -> None:
+        """Raise RunError if a run repairs with the operator's statements and this wallet has none, or vice versa."""
+        if run.options.get("repair") and run.options["has_own_code"] != self._options["has_own_code"]:
+            raise RunError(
+                f"Run {run.id} repairs with another kind of wallet: with `after` or `transaction`, or without.",
+                remedy="Go on with it where it was begun: your own rows would be missing, or would not be.",
+            )
 
     def stop(self) -> Run | None:
         """Stop the run that is under way for good, and return it; None if there is none."""

@@ -1,20 +1,21 @@
 """
 What a reconciliation has found: verdicts with the money at stake, findings, repairs and what is left.
 
-It is a value, JSON, CSV, and one page of HTML that needs nothing else.
+It is a value, JSON, and one page of HTML that needs nothing else.
 """
 
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator import text as words
-from game_operator.backoffice.exports import csv_lines, page
+from game_operator.backoffice.exports import page
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import Item, Run
 from game_operator.backoffice.reconcile.batch import Tally, settled_before, tally_since
@@ -32,20 +33,7 @@ UNSEEN: Final = (
 )
 _TEMPLATE: Final = Path(__file__).parent / "templates" / "report.html"
 _MOST: Final = 500
-_HOUR: Final = 3_600_000
 _MOST_FINDINGS: Final = 1_000
-_COLUMNS: Final = (
-    "bet_id",
-    "verdict",
-    "at_stake_cents",
-    "owed_cents",
-    "here",
-    "there",
-    "player_id",
-    "opened_at_millis",
-    "at_millis",
-    "detail",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +96,6 @@ class ReconcileReport:
         """Return the report as JSON with *indent* spaces a level, without the rows; amounts are whole cents."""
         return json.dumps(self.document(), indent=indent)
 
-    def to_csv(self) -> str:
-        """Return the rows as CSV, for spreadsheets too: no cell becomes a formula. Amounts are whole cents."""
-        rows = ([row.get(name) for name in _COLUMNS] for row in self.rows())
-        return "".join(csv_lines([_COLUMNS, *rows]))
-
     def to_html(self) -> str:
         """
         Return the report as one page that needs nothing else, to be written in UTF-8; amounts are currency units.
@@ -154,7 +137,7 @@ class ReconcileReport:
             "open": self.open._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
-            "findings": [finding_document(each, self.now_millis) for each in self.findings],
+            "findings": list(map(finding_document, self.findings)),
             "other_findings": self.other_findings,
             "unseen": UNSEEN,
         }
@@ -235,26 +218,11 @@ def report_in(ledger: SqlLedger, run_id: int | None = None, *, source: str = "")
     return report_of(journal, run)
 
 
-def finding_document(found: Finding, now_millis: int) -> dict[str, Any]:
-    """Return a finding for programs; amounts are whole cents."""
-    return {
-        "id": found.id,
-        "kind": found.kind,
-        "bet_id": found.subject,
-        "player_id": found.player_id,
-        "detail": found.detail,
-        "at_stake_cents": found.at_stake_cents,
-        "owed_cents": found.owed_cents,
-        "first_at_millis": found.first_at_millis,
-        "last_at_millis": found.last_at_millis,
-        "age_millis": found.age_millis(now_millis),
-        "seen": found.seen,
-        "run": found.run_id,
-        "resolved_at_millis": found.resolved_at_millis,
-        "resolved_by": found.resolved_by,
-        "resolution": found.resolution,
-        "paid_cents": found.paid_cents,
-    }
+def finding_document(found: Finding) -> dict[str, Any]:
+    """Return a finding for programs, without the bytes of its evidence; amounts are whole cents."""
+    fields = found._asdict()
+    del fields["evidence"]
+    return {"bet_id": fields.pop("subject"), "run": fields.pop("run_id"), **fields}
 
 
 def _sum(counts: Mapping[str, Tally], *verdicts: Verdict) -> Tally:
@@ -285,8 +253,8 @@ def advices() -> Mapping[str, Advice]:
 # Any: what a run was begun with, as JSON.
 def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what a run was begun with, in words."""
-    yield "Least age of a bet", _age(options["min_age_millis"])
-    yield "Between two looks, at least", _age(options["second_look_millis"])
+    yield "Least age of a bet", str(timedelta(milliseconds=options["min_age_millis"]))
+    yield "Between two looks, at least", str(timedelta(milliseconds=options["second_look_millis"]))
     yield "Sample of all other bets", f"{100 * options['sample']:g} %"
     yield "Calls a second, at most", f"{1_000_000 / options['interval_micros']:g}"
     if options.get("repair"):
@@ -295,21 +263,8 @@ def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def at(millis: int | None) -> str:
-    """Return a time in UTC; what a wrong clock wrote as Unix milliseconds."""
-    if millis is None:
-        return "–"
-    try:
-        return f"{words.day_and_time(millis)} UTC"
-    except (OverflowError, ValueError):
-        return f"{millis} ms"
-
-
-def _age(millis: int) -> str:
-    """Return a length of time in whole units: of two days or more in days, and so on."""
-    for unit, noun in ((24 * _HOUR, "day"), (_HOUR, "hour"), (60_000, "minute")):
-        if millis >= 2 * unit:
-            return counted(round(millis / unit), noun)
-    return counted(max(0, round(millis / 1_000)), "second")
+    """Return a time in UTC."""
+    return "–" if millis is None else words.when(millis)
 
 
 def counted(number: int, noun: str) -> str:

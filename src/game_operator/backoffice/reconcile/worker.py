@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal import Journal, add_items_to_script
-from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Paced, Run
+from game_operator.backoffice.journal import Journal
+from game_operator.backoffice.journal_records import Chunk, ItemResult, Paced, Run
 from game_operator.backoffice.reconcile.batch import (
     Batch,
     Judged,
@@ -25,15 +25,9 @@ from game_operator.backoffice.reconcile.batch import (
     settled_before,
     tally_since,
 )
-from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.look_ups import LookUps, NotNowError
-from game_operator.backoffice.reconcile.population import (
-    lately_settled,
-    looks_of,
-    ours_of,
-    ours_of_round,
-)
+from game_operator.backoffice.reconcile.population import lately_settled, looks_of, ours_of
 from game_operator.codes import BetState
 from game_operator.errors import (
     ApiError,
@@ -49,7 +43,7 @@ from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import Steps
-from game_operator.models import BetNotFound, ClosedBet
+from game_operator.models import ClosedBet
 from game_operator.money import cents_rounded_down
 
 if TYPE_CHECKING:
@@ -92,7 +86,6 @@ class Worker:
         self._max_wins: dict[str, int] | None = None
         #: The runs whose service knows what calls have settled lately.
         self._fresh: set[int] = set()
-        self._rounds: tuple[int, set[tuple[str, str]]] = (0, set())
         #: Of each run what its actor has settled in earlier ones.
         self._before: dict[int, list[tuple[int, int]]] = {}
 
@@ -130,60 +123,13 @@ class Worker:
         if before:
             self._check_service(chunk, run)
         tries: Counter[str] = Counter()
-        seen: list[Evidence] = []
-        rounds: Sequence[tuple[str, str]] = ()
         is_done = False
         while waiting:
             looked, paced = self.look_ups.bets(chunk, waiting, known, tries, until)
             done = {each.key for each in looked}
             waiting = [item for item in waiting if item.key not in done]
-            seen += [each.evidence for each in looked]
-            rounds = () if waiting else self._rounds_of(run, seen)
-            is_done = self._commit(chunk, run, looked, before, paced, is_last=not waiting and not rounds)
-        if not is_done:
-            self._look_at_rounds(chunk, run, rounds, seen)
+            is_done = self._commit(chunk, run, looked, before, paced, is_last=not waiting)
         return is_done
-
-    def _rounds_of(self, run: Run, seen: Sequence[Evidence]) -> list[tuple[str, str]]:
-        """Return instance and round, of each that two or more of the bets belong to, once in a run."""
-        placed = [each.bet for each in seen if each.bet is not None and not isinstance(each.bet, BetNotFound)]
-        rounds = Counter((bet.instance_id, bet.round_id) for bet in placed)
-        if self._rounds[0] != run.id:
-            self._rounds = (run.id, set())
-        fresh = [key for key, bets in rounds.items() if bets > 1 and key not in self._rounds[1]]
-        self._rounds[1].update(fresh)
-        return fresh
-
-    def _look_at_rounds(
-        self, chunk: Chunk, run: Run, rounds: Sequence[tuple[str, str]], seen: Sequence[Evidence]
-    ) -> None:
-        """Look at rounds: they alone show bets we never heard of."""
-        for instance_id, round_id in rounds:
-            answers = self.look_ups.round(chunk, instance_id, round_id)
-            others = [each for each in answers if each.bet_id not in {one.bet_id for one in seen}]
-            if others:
-                self._judge_others(chunk, run, others)
-
-    def _judge_others(self, chunk: Chunk, run: Run, answers: Sequence[Evidence]) -> None:
-        """Judge the bets of a round that are not items of the run yet."""
-        script = partial(ours_of_round, answers, self._wallet.terms)
-        known = Office(self._journal.ledger).read(script)
-        now, batch, judged = self._now(), Batch(), list[Judged]()
-        for each in answers:
-            looked = Looked(each.bet_id, known[each.bet_id], each, now)
-            judgement = self._judged(looked, run)
-            if looked.ours.bet is not None or judgement.verdict.is_finding:
-                judged.append(Judged(looked, judgement, judgement.verdict.is_repair and _is_repairing(run, now)))
-
-        def beside(dialect: SqlDialect) -> Steps[None]:
-            items = [NewItem(each.looked.key, {}) for each in judged]
-            added = yield from add_items_to_script(dialect, chunk, items)
-            batch.judged = [each for each in judged if each.looked.key in added]
-            yield from self._journal.results_script(dialect, run.id, batch.results, batch.findings)
-            yield from batch.beside(run, self._journal, dialect)
-
-        self._journal.save(chunk, [], beside=beside)
-        self._count(batch.findings)
 
     def _count(self, findings: Sequence[NewFinding]) -> None:
         """Count findings that are committed."""

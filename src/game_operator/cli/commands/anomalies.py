@@ -1,8 +1,5 @@
 """``game-operator ledger anomalies``, ``retry`` and ``resolve``: what somebody should look at."""
 
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,8 +18,8 @@ from game_operator.cli.options import (
     moment_in,
     read_profile,
 )
-from game_operator.cli.output import answer, answer_list, wants_json
-from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
+from game_operator.cli.output import answer, answer_list
+from game_operator.errors import LedgerError, RetryRefusedError, UnknownSourceError, shown
 
 if TYPE_CHECKING:
     from game_operator.ledger import AnomalyRecord, Outcome, SqlLedger
@@ -31,92 +28,9 @@ if TYPE_CHECKING:
 #: The fields that people see.
 COLUMNS = "id kind code operation tx_id bet_id player_id seen last_at_millis source resolved_at_millis"
 
-
-@dataclass(frozen=True, kw_only=True)
-class AnomalyFilters:
-    """
-    Which anomalies to list.
-
-    Raises:
-        BadParameter: No time is between --since and --until.
-    """
-
-    source: OnlySource = None
-    kind: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None
-    since_millis: Annotated[int | None, typer.Option("--since", parser=moment_in, metavar="TIME")] = None
-    until_millis: Annotated[int | None, typer.Option("--until", parser=moment_in, metavar="TIME")] = None
-    player_id: Player = None
-    id_prefix: str | None = None
-
-    def __post_init__(self) -> None:
-        check_between(self.since_millis, self.until_millis)
-
-    @property
-    def wanted(self) -> Mapping[str, Any]:
-        """The options that were given, as arguments of ``anomalies``."""
-        given = {option.name: getattr(self, option.name) for option in fields(AnomalyFilters)}
-        return {name: value for name, value in given.items() if value not in (None, [])}
-
-    def check_kinds(self, ledger: "SqlLedger") -> None:
-        """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
-        from game_operator.ledger.staff.anomalies import KINDS
-
-        for kind in self.wanted.get("kind", ()):
-            # A program may keep kinds of its choice.
-            if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
-                raise typer.BadParameter(
-                    f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
-                )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChosenAnomalies(AnomalyFilters):
-    """
-    The anomalies to work on: by their numbers, or all that match.
-
-    Raises:
-        BadParameter: The command line has both, neither, or what only goes with the other.
-    """
-
-    anomaly_ids: Annotated[list[int] | None, typer.Argument(min=1)] = None
-    all_matching: bool = False
-    expect: Annotated[int | None, typer.Option(min=0)] = None
-    yes: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if bool(self.anomaly_ids) == self.all_matching:
-            raise typer.BadParameter("Name anomalies by their IDs, or pass --all-matching: one of the two.")
-        if not self.all_matching and (self.wanted or self.expect is not None or self.yes):
-            raise typer.BadParameter("Options that choose anomalies go with --all-matching. Pass it, or the IDs alone.")
-
-    def ids(self, ledger: "SqlLedger", doing: str) -> list[int]:
-        """
-        Return their numbers; those that match are counted first, and somebody must agree.
-
-        Raises:
-            ConfigurationError: There are not as many as expected, or it was not confirmed. Nothing was done.
-        """
-        if not self.all_matching:
-            return list(dict.fromkeys(self.anomaly_ids or ()))
-        with checked_values():
-            self.check_kinds(ledger)
-            found = [record.id for record in ledger.anomalies(**self.wanted)]
-        count = len(found)
-        if self.expect not in (None, count):
-            raise ConfigurationError(
-                f"{count} anomalies match, and {self.expect} were expected. Nothing was done: look at them with "
-                "`game-operator ledger anomalies` and the same options."
-            )
-        if self.expect is None and not self.yes and count:
-            if wants_json() or not sys.stdin.isatty():
-                raise ConfigurationError(
-                    f"{count} anomalies match. Nothing was done: pass --expect {count} if these are meant, or --yes "
-                    "for however many there are."
-                )
-            if not typer.confirm(f"{doing} {count} anomalies?", err=True):
-                raise ConfigurationError("Nothing was done.")
-        return found
+AnomalyIds = Annotated[
+    list[int], typer.Argument(min=1, metavar="ID", help="Numbers of anomalies, as `anomalies` lists them.")
+]
 
 
 def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
@@ -126,22 +40,49 @@ def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
 
 def anomalies(
     *,
-    filters: AnomalyFilters,
+    source: OnlySource = None,
+    kind: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None,
+    since_millis: Annotated[int | None, typer.Option("--since", parser=moment_in, metavar="TIME")] = None,
+    until_millis: Annotated[int | None, typer.Option("--until", parser=moment_in, metavar="TIME")] = None,
+    player_id: Player = None,
+    id_prefix: str | None = None,
     every: Annotated[bool, typer.Option("--all")] = False,
     limit: Limit = 50,
     bodies: bool = False,
     place: LedgerOptions,
 ) -> None:
     """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    check_between(since_millis, until_millis)
     with place.opened() as ledger, checked_values():
-        filters.check_kinds(ledger)
-        found = list(islice(ledger.anomalies(resolved=None if every else False, **filters.wanted), limit + 1))
+        _check_kinds(ledger, kind or [])
+        matching = ledger.anomalies(
+            source=source,
+            kind=kind or None,
+            since_millis=since_millis or 0,
+            until_millis=until_millis,
+            player_id=player_id,
+            id_prefix=id_prefix,
+            resolved=None if every else False,
+        )
+        found = list(islice(matching, limit + 1))
     answer_list("anomalies", list(map(anomaly_document, found)), limit, COLUMNS + " body" * bodies)
+
+
+def _check_kinds(ledger: "SqlLedger", kinds: list[str]) -> None:
+    """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
+    from game_operator.ledger.staff.anomalies import KINDS
+
+    for kind in kinds:
+        # A program may keep kinds of its choice.
+        if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
+            raise typer.BadParameter(
+                f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
+            )
 
 
 def retry(
     *,
-    chosen: ChosenAnomalies,
+    anomaly_ids: AnomalyIds,
     profile: ProfileFile = None,
     accept_foreign: bool = False,
     place: LedgerOptions,
@@ -153,13 +94,11 @@ def retry(
     """
     from game_operator.ledger import Terms
 
-    if accept_foreign and chosen.all_matching:
-        raise typer.BadParameter("--accept-foreign pays calls of other operators, so pass IDs and not --all-matching.")
     terms = Terms(rules=read_profile(profile))
     retried: list[dict[str, Any]] = []
     code = ExitCode.FINE
     with place.opened() as ledger:
-        for each in chosen.ids(ledger, "Retry"):
+        for each in dict.fromkeys(anomaly_ids):
             try:
                 retried.append(_retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
             except LedgerError as failed:
@@ -176,12 +115,12 @@ def retry(
     return code or (ExitCode.FINE if resolved == len(retried) else ExitCode.SAID_NO)
 
 
-def resolve(chosen: ChosenAnomalies, place: LedgerOptions) -> None:
+def resolve(*, anomaly_ids: AnomalyIds, place: LedgerOptions) -> None:
     """Mark anomalies as resolved, without applying anything."""
     from game_operator.ledger.office import Office
 
+    ids = list(dict.fromkeys(anomaly_ids))
     with place.opened() as ledger:
-        ids = chosen.ids(ledger, "Resolve")
         Office(ledger).resolve(ids)
     answer({"resolved": ids}, f"Resolved: {len(ids)}.")
 

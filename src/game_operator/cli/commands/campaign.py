@@ -1,7 +1,6 @@
 """``game-operator campaign``: free bets for many players, planned once and granted once."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
 from game_operator.cli.options import Commands, ServiceOptions, Source
-from game_operator.cli.output import answer, progress, remark, show_kinds, waiting
+from game_operator.cli.output import answer, remark, show_kinds, waiting
 from game_operator.errors import CampaignRefusedError
 
 if TYPE_CHECKING:
@@ -25,15 +24,13 @@ if TYPE_CHECKING:
 campaigns: Commands = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign: up to 40 letters, digits, '.', '_', '-'.")]
-_CAP = re.compile(r"(?:([A-Za-z]{1,10})=)?([0-9]{1,18})")
 _STOPPING: Final = "Stopping: the calls under way are finished first. Ctrl-C once more ends at once."
-_PLAN: Final = {"": "name grants exposure_cents players_checked digest remarks"}
+_PLAN: Final = {"": "name grants exposure_cents currency players_checked digest"}
 _STATUS: Final = {
-    "": "name state why total exposure_cents rate_per_second at_work service touched_at_millis ended_at_millis",
+    "": (
+        "name state why total exposure_cents currency rate_per_second at_work service touched_at_millis ended_at_millis"
+    ),
     "by_state": "state grants",
-}
-_REPORT: Final = _STATUS | {
-    "": f"{_STATUS['']} granted_exposure_cents granted_per_second",
 }
 
 
@@ -56,24 +53,13 @@ class GrantingOptions:
     confirm: bool = False
 
 
-def _cap_in(texts: list[str]) -> int | dict[str, int] | None:
-    """Return the cap in the values of --max-exposure-cents: a number, or one for each currency."""
-    found = [_CAP.fullmatch(text) for text in texts]
-    if wrong := next((text for text, match in zip(texts, found, strict=True) if match is None), None):
-        raise typer.BadParameter(f"{wrong!r} is neither a number of cents nor CURRENCY=CENTS, such as EUR=100000.")
-    caps = {match[1]: int(match[2]) for match in found if match is not None}
-    if len(caps) < len(texts) or (None in caps and len(caps) > 1):
-        raise typer.BadParameter("--max-exposure-cents: pass one number, or one CURRENCY=CENTS for each currency.")
-    return caps[None] if None in caps else {str(currency): cents for currency, cents in caps.items()} or None
-
-
 @campaigns.command()
 def plan(
     *,
     name: Name,
     players: Path,
     terms: TermsOptions,
-    max_exposure_cents: list[str] | None = None,
+    max_exposure_cents: Annotated[int | None, typer.Option(min=0)] = None,
     source: Source = "",
     no_player_check: bool = False,
     service: ServiceOptions,
@@ -88,12 +74,11 @@ def plan(
     """
     from game_operator.backoffice import Campaign
 
-    cap = _cap_in(max_exposure_cents or [])
     with place.opened() as ledger, service.client() as client:
         made = Campaign(client, ledger, name, **vars(terms), source=source)
         try:
             with waiting("Checking the players …"):
-                drawn = made.plan(players, max_exposure_cents=cap, check_players=not no_player_check)
+                drawn = made.plan(players, max_exposure_cents=max_exposure_cents, check_players=not no_player_check)
         except CampaignRefusedError as refused:
             for line, text in refused.problems:
                 remark(f"line {line}: {text}")
@@ -141,7 +126,7 @@ def stop(*, name: Name, reason: str = "stopped", place: LedgerOptions) -> None:
 def report(
     *,
     name: Name,
-    results: Annotated[list[Path] | None, typer.Option(metavar="FILE")] = None,
+    results: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     place: LedgerOptions,
 ) -> int:
     """
@@ -150,10 +135,9 @@ def report(
     What players won with free bets is in the totals: a claim names no grant.
     """
     with _looked_at(name, place) as made:
-        for file in results or []:
-            made.write_results(file)
-        with waiting("Reading the grants …"):
-            found = made.report()
+        if results is not None:
+            made.write_results(results)
+        found = made.report()
     _show_report(found)
     return _exit_code(found)
 
@@ -182,13 +166,8 @@ def _granted(
         made = Campaign(client, ledger, name)
         work = made.resume if again else made.run
         try:
-            with stopping_gently(made.interrupt, _STOPPING) as signals, progress() as show:
-                found = work(
-                    rate_per_second=how.rate,
-                    confirm=how.confirm,
-                    concurrency=how.concurrency,
-                    progress=lambda counted: show(f"{counted[2]} granted", counted[0], counted[1]),
-                )
+            with stopping_gently(made.interrupt, _STOPPING) as signals, waiting("Granting …"):
+                found = work(rate_per_second=how.rate, confirm=how.confirm, concurrency=how.concurrency)
         except KeyboardInterrupt:
             stopped = StoppedError(
                 128 + next(iter(signals), signal.SIGINT),
@@ -212,7 +191,7 @@ def _show_report(found: "CampaignReport") -> None:
     answer(
         asdict(found) | {"findings": [_finding(each) for each in found.findings]},
         *_how_to_go_on(found),
-        view=_REPORT,
+        view=_STATUS,
     )
     show_kinds(found.findings, "subject", "player_id")
 

@@ -2,14 +2,13 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import ReportFiles
+from game_operator.cli.files import HtmlFile, check_page, is_written
 from game_operator.cli.options import ServiceOptions, Source, checked_values
 from game_operator.cli.output import answer, say, waiting
 
@@ -34,7 +33,7 @@ def case(
     *,
     bet_id: Annotated[str, typer.Argument()],
     source: Source = "",
-    html: Path | None = None,
+    html: HtmlFile = None,
     redact: bool = False,
     offline: bool = False,
     place: LedgerOptions,
@@ -48,8 +47,7 @@ def case(
     """
     from game_operator.backoffice.case import case_file
 
-    files = ReportFiles(html=html)
-    files.check()
+    check_page(html)
     with (
         place.opened() as ledger,
         _client(service, offline=offline) as client,
@@ -58,7 +56,7 @@ def case(
     ):
         made = case_file(ledger, bet_id, source=source, client=client, redact=redact)
     page = "" if html is None else made.to_html()
-    is_complete = files.are_written(lambda: page, str)
+    is_complete = html is None or is_written(html, page, "report")
     document = {"format": 1, "digest": made.digest, "contents": made.contents}
     answer(document, *made.contents["summary"], view=_VIEW)
     if not is_complete:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -24,9 +23,6 @@ class _DoctorsServiceOptions(ServiceOptions):
     deadline: float = 10.0
 
 
-_SETTINGS: Final = (
-    "GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY", "GAME_OPERATOR_PRIVATE_KEY_FILE"
-)  # fmt: skip
 #: The version of the ledger doctor's document; a field that is added leaves it as it is.
 _SCHEMA: Final = 1
 _EXIT_CODES: Final = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.SAID_NO}
@@ -34,23 +30,21 @@ _EXIT_CODES: Final = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.S
 
 def doctor(*, public_key: Path | None = None, url: str | None = None, service: _DoctorsServiceOptions) -> int:
     """
-    Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
+    Check settings, key pair, a signed call and the clock, and say what to do about each finding.
 
-    What rests on an assumption, because the specification is silent, is marked as assumed. With --url, also ask the
-    server of a deployed wallet for an upgrade, which must not harm the next call; without any setting, ask that alone.
+    What rests on an assumption, because the specification is silent, is marked as assumed. With --url, do nothing but
+    ask the server of a deployed wallet for an upgrade, which must not harm the next call.
     """
     from game_operator.cli.setup_checks import examination, upgrade
     from game_operator.client.settings import base_url_of
     from game_operator.protocol.exchange import checked_seconds
 
     checked_seconds("deadline", service.deadline)
-    environ = service.environment(service.base_url)
-    examined = examination(environ, public_key, service.deadline)
-    if url is not None:
-        if public_key is None and not any(map(environ.get, _SETTINGS)):
-            examined = iter(())
+    if url is None:
+        examined = examination(service.environment(service.base_url), public_key, service.deadline)
+    else:
         wallet = base_url_of(url, allow_insecure_http=True, name="--url", example="https://casino.example/wallet")
-        examined = chain(examined, (upgrade(each, service.deadline) for each in [wallet]))
+        examined = (upgrade(each, service.deadline) for each in [wallet])
     checks = list(_shown(examined))
     verdict = max((_EXIT_CODES.get(check.outcome, ExitCode.FINE) for check in checks), default=ExitCode.FINE)
     answer({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})

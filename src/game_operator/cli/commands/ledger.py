@@ -1,7 +1,5 @@
 """``game-operator ledger``: accounts, histories and the books of a ledger, for an operator's staff."""
 
-import sys
-import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,9 +9,9 @@ import typer
 
 from game_operator.cli.commands.anomalies import COLUMNS as ANOMALY_COLUMNS
 from game_operator.cli.commands.anomalies import anomaly_document
-from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file
+from game_operator.cli.database import DATABASE, LedgerOptions, address_of, check_file, check_source
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import ReportFiles
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import (
     AmountArgument,
     Commands,
@@ -34,17 +32,14 @@ from game_operator.cli.output import (
     remark,
     say,
     show_kinds,
-    show_rows,
     waiting,
-    wants_json,
 )
-from game_operator.cli.own_wallet import check_source
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import BetRecord, SqlLedger, TotalsClose, TotalsReport
+    from game_operator.ledger import BetRecord, TotalsClose, TotalsReport, TotalsRow
     from game_operator.ledger.books.verify import Finding
 
 
@@ -57,7 +52,6 @@ PlayerArgument = Annotated[str, typer.Argument(metavar="PLAYER", help="The accou
 # An amount such as -20.00 begins like an option.
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 _DAY_MILLIS: Final = 86_400_000
-_STDOUT: Final = Path("-")
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 _MAINTAINED: Final = {
@@ -165,12 +159,10 @@ def show(
 @ledgers.command()
 def bets(
     *,
-    only_open: Annotated[bool, typer.Option("--open")] = False,
     state: BetState | None = None,
     player: Player = None,
     since: Moment = None,
     until: Moment = None,
-    older_than: Moment = None,
     limit: Limit = 50,
     source: OnlySource = None,
     place: LedgerOptions,
@@ -179,12 +171,8 @@ def bets(
     from game_operator.ledger.office import Office
     from game_operator.ledger.staff.queries import BetsWanted
 
-    if only_open and state not in (None, BetState.OPEN):
-        raise typer.BadParameter(f"--open lists OPEN bets, and --state is {state.value}. Pass one of the two.")
     check_between(since, until)
-    check_between(since, older_than, "--older-than")
-    ends = [end for end in (until, older_than) if end is not None]
-    wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
+    wanted = BetsWanted(source, since, until, state, player)
     with place.opened() as ledger:
         found = Office(ledger).oldest_bets(wanted, limit + 1)
     answer_list("bets", list(map(_bet, found)), limit, _BETS)
@@ -393,8 +381,7 @@ def totals(
     by: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None,
     source: OnlySource = None,
     close: bool = False,
-    now: Moment = None,
-    files: ReportFiles,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     place: LedgerOptions,
 ) -> int:
     """
@@ -402,61 +389,44 @@ def totals(
 
     With --close it first stores the totals of finished days for good. Run that once a day.
     """
-    from game_operator.backoffice.totals import totals_csv, totals_html
+    from game_operator.backoffice.exports import totals_csv
     from game_operator.ledger.books.totals import DIMENSIONS
 
-    is_printed = files.csv == _STDOUT
-    if is_printed and wants_json():
-        raise typer.BadParameter("--json and --csv - would both write to standard output. Pass a file to --csv.")
-    if now is not None and not close:
-        raise typer.BadParameter("--now says what time it is for --close.")
     if since is not None and until is not None and until < since:
         raise typer.BadParameter("The day of --to is before that of --from.")
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
-    if is_printed:
-        files = ReportFiles(html=files.html)
-    files.check()
+    if csv is not None:
+        check_writable("--csv", csv, ".csv", may_be_device=True)
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
-        if now is not None:
-            _check_over(ledger, now)
         if source is not None:
             check_source(ledger, source)
-        closed = ledger.close_totals(now_millis=now) if close else None
+        closed = ledger.close_totals() if close else None
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
-    is_fine = files.are_written(lambda: totals_html(report), lambda: "".join(totals_csv(report)))
-    if is_printed:
-        for line in totals_csv(report):
-            sys.stdout.write(line.replace("\r\n", "\n"))
-    else:
-        _show_totals(report, closed)
+    is_fine = csv is None or is_written(csv, "".join(totals_csv(report)), "report")
+    _show_totals(report, closed)
     return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
 
 
-def _check_over(ledger: "SqlLedger", now: int) -> None:
-    """Raise BadParameter if *now* closes a day that is not over: nothing opens it again. Postings show a slow clock."""
-    if now // _DAY_MILLIS <= time.time_ns() // 1_000_000 // _DAY_MILLIS:
-        return
-    day = datetime.fromtimestamp(now // 1_000, UTC).date().isoformat()
-    if day > max((row.day or "" for row in ledger.totals(by=("day",)).rows), default=""):
-        raise typer.BadParameter(
-            f"--now is on {day}, which is in the future. Days that are not over would be closed for good. Pass a "
-            "time that is not in the future, or correct the clock of this machine."
-        )
-
-
 def _show_totals(report: "TotalsReport", closed: "TotalsClose | None") -> None:
-    from game_operator.backoffice.totals import headings, lines
+    from game_operator.ledger.books.totals import KINDS
 
-    rows = [
-        row._asdict() | {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}
-        for row in report.rows
-    ]
-    document = report._asdict() | {"rows": rows, "closed": closed}
+    rows, sums = ([_totals_row(each) for each in listed] for listed in (report.rows, report.by_currency()))
+    # Of the kinds people see those that there are.
+    kinds = [f"{kind}_cents" for kind in KINDS if any(row[kind] for row in rows)]
+    amounts = " ".join([*kinds, "gross_gaming_revenue_cents"])
+    view = {
+        "closed": "closed_before postings late",
+        "": "complete_since",
+        "rows": f"{' '.join(name for name in report.by if name != 'currency')} currency late {amounts}",
+        "by_currency": f"currency {amounts}",
+    }
     nothing = [] if rows else ["Nothing moved in that time."]
-    answer(document, *nothing, view={"closed": "closed_before postings late", "": "complete_since"})
-    if rows:
-        names = headings(report)
-        texts = len(report.by) + ("currency" not in report.by)
-        show_rows("Totals in UTC days; in brackets the number of postings", names, lines(report), numbers=names[texts:])
+    document = report._asdict() | {"rows": rows, "by_currency": sums, "closed": closed}
+    answer(document, *nothing, view=view)
+
+
+def _totals_row(row: "TotalsRow") -> dict[str, Any]:
+    more = {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}
+    return row._asdict() | more

@@ -1,83 +1,32 @@
 """The calls of the Operator API as commands: games, bet, round and grant (spec §2, §4.2, §8)."""
 
-import logging
 import signal
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import DATABASE, LedgerOptions, address_of
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
-from game_operator.cli.output import answer, cell, label, say, show, show_records, waiting
+from game_operator.cli.output import answer, say, show, show_records, waiting
 
 if TYPE_CHECKING:
-    from game_operator.backoffice import Catalogue
-    from game_operator.backoffice.catalogue import CatalogueChange
     from game_operator.models import GameInfo
 
 
 _GAMES: Final = "name genre status rtp instance active min_wager max_wager max_win currency"
 _BET: Final = "reference_id status player_id round_id instance_id game wager_cents won_cents placed_at_millis"
 _BETS: Final = "reference_id player_id status wager_cents won_cents placed_at_millis"
-_CHANGES: Final = ("at_millis", "kind", "game_id", "instance_id", "change")
 _NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
 
 
-def games(
-    *,
-    genre: str | None = None,
-    status: str | None = None,
-    currency: str | None = None,
-    active: bool = False,
-    changes: bool = False,
-    most_gone: Annotated[float | None, typer.Option(min=0, max=1)] = None,
-    place: LedgerOptions,
-    service: ServiceOptions,
-) -> int:
-    """
-    List your games with their instances and betting limits.
-
-    With --changes, report what has changed since the last good list, which the ledger's database keeps. A list in
-    which more than 30 % of the games or instances would be gone is held, and the exit code is 1: --most-gone allows
-    more.
-    """
-    if changes:
-        if active or genre or status or currency:
-            raise typer.BadParameter(
-                "Changes are those of all games. Leave out --genre, --status, --currency and --active."
-            )
-        return report_changes(place, service, most_gone)
-    if most_gone is not None or place.database is not None:
-        raise typer.BadParameter("--database and --most-gone need --changes. Pass it, too.")
+def games(*, service: ServiceOptions) -> None:
+    """List your games with their instances and betting limits."""
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
-    kept = list(_filtered(found, genre, status, currency, active=active))
-    instances = sum(len(game.instances) for game in kept)
-    sentences = [f"{len(kept)} of {len(found)} games, {instances} instances"]
-    if genre is not None and found and not any(_is(game.genre, genre) for game in found):
-        sentences.append(f"No game has genre {genre}. There are {', '.join(sorted({game.genre for game in found}))}.")
-    answer({"games": [game.model_dump() for game in kept]}, *sentences)
-    show_records("Games", _GAMES.split(), _rows(kept))
-    return ExitCode.FINE
-
-
-def _filtered(
-    found: "Iterable[GameInfo]", genre: str | None, status: str | None, currency: str | None, *, active: bool
-) -> "Iterator[GameInfo]":
-    for game in found:
-        of_game = (each for each in game.instances if each.active or not active)
-        instances = tuple(each for each in of_game if _is(each.bet_config.currency, currency))
-        # A game without instances is listed, but not as an answer to a question about instances.
-        is_asked_for = instances or (currency is None and not active)
-        if is_asked_for and _is(game.genre, genre) and _is(game.status, status):
-            yield game.model_copy(update={"instances": instances})
-
-
-def _is(value: str, wanted: str | None) -> bool:
-    return wanted is None or value.casefold() == wanted.casefold()
+    sentence = f"{len(found)} games, {sum(len(game.instances) for game in found)} instances"
+    answer({"games": [game.model_dump() for game in found]}, sentence)
+    show_records("Games", _GAMES.split(), _rows(found))
 
 
 def _rows(found: "Iterable[GameInfo]") -> Iterator[dict[str, Any]]:
@@ -176,60 +125,3 @@ def grant(
             reference_id=reference_id,
             instance_id=instance_id,
         ) from None
-
-
-def report_changes(place: LedgerOptions, service: ServiceOptions, most_gone: float | None) -> int:
-    """Report once what has changed since the last good list."""
-    from game_operator.backoffice import Catalogue
-
-    # What it warns of is in the report.
-    logging.getLogger("game_operator.backoffice").addHandler(logging.NullHandler())
-    address_of(place.database, f"There is no last good list to compare with. Pass --database URL, or set {DATABASE}.")
-    with service.client() as client, place.opened() as ledger:
-        catalogue = Catalogue(client, ledger)
-        is_first = catalogue.fetched_at_millis is None
-        with waiting("Asking for the games …"):
-            changes = catalogue.refresh(most_gone=None if most_gone is None else Decimal(str(most_gone)))
-        first = "This is the first list. From now on, changes are reported."
-        is_same = not changes and catalogue.held is None
-        _show_catalogue(catalogue, changes, first if is_first else "Nothing has changed." if is_same else "")
-        return ExitCode.FINE if catalogue.held is None else ExitCode.SAID_NO
-
-
-def _show_catalogue(catalogue: "Catalogue", changes: "list[CatalogueChange]", sentence: str) -> None:
-    """Show *changes*, and what is held for a person to accept."""
-    held = catalogue.held
-    held_changes = [] if held is None else [change.as_dict() for change in held.changes]
-    document: dict[str, object] = {
-        "changes": [change.as_dict() for change in changes],
-        "games": len(catalogue.games),
-        "instances": sum(len(game.instances) for game in catalogue.games),
-        "fetched_at_millis": catalogue.fetched_at_millis,
-        "held": held and {"reason": held.reason, "changes": held_changes},
-    }
-    sentences = [sentence] if sentence else []
-    if held is not None:
-        sentences.append(
-            f"Held for a person: {held.reason} Nothing of this list is applied. If it is right: `game-operator games "
-            "--changes --most-gone 1`."
-        )
-    answer(document, *sentences, view={"": "games instances fetched_at_millis"})
-    _show_changes("Changes", [change.as_dict() for change in changes])
-    # First what would be gone, for that is why the list is held.
-    _show_changes("Would be", sorted(held_changes, key=lambda change: change["after"] is not None))
-
-
-def _show_changes(title: str, changes: Iterable[dict[str, Any]]) -> None:
-    rows = [each | {"change": what_changed(each["before"], each["after"])} for each in changes]
-    show_records(title, _CHANGES, rows)
-
-
-def what_changed(before: Any, after: Any) -> str:  # Any: JSON.
-    """Return what has changed, in one line; of what comes or goes as a whole, its name."""
-    if before is None or after is None:
-        about = before or after
-        return str(about.get("name", "")) if isinstance(about, dict) else f"{cell('', before)} → {cell('', after)}"
-    if not isinstance(after, dict):
-        return f"{cell('', before)} → {cell('', after)}"
-    changed = (name for name in before | after if before.get(name) != after.get(name))
-    return ", ".join(f"{label(name)} {cell('', before.get(name))} → {cell('', after.get(name))}" for name in changed)

@@ -8,23 +8,34 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.database import LedgerOptions
+from game_operator.cli.database import LedgerOptions, check_source
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
-from game_operator.cli.files import ReportFiles
-from game_operator.cli.options import Commands, Limit, ServiceOptions, Source, amount_in, checked_values, span_in
+from game_operator.cli.files import HtmlFile, check_page, is_written
+from game_operator.cli.options import (
+    Commands,
+    Limit,
+    ProfileFile,
+    ServiceOptions,
+    Source,
+    amount_in,
+    checked_values,
+    read_profile,
+    span_in,
+)
 from game_operator.cli.output import answer, answer_list, remark, say, show_kinds, waiting
-from game_operator.cli.own_wallet import SettlingOptions, check_source
-from game_operator.errors import RunError
+from game_operator.errors import ConfigurationError, RunError
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
     from game_operator.backoffice.journal_records import Run
     from game_operator.ledger import SqlLedger
+    from game_operator.wallet import Wallet
 
 
 reconciliations: Commands = Commands(
@@ -36,16 +47,19 @@ Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
 _REPORT: Final = {
     "": (
-        "run state why repaired open brakes_left settled_before other_findings parts_done parts service "
+        "run state why repaired open brakes_left settled_before other_findings service "
         "source actor reason began_at_millis ended_at_millis unseen"
     ),
     "verdicts": "verdict bets total_cents",
-    "test_bets": "state bets total_cents",
 }
 _FINDINGS: Final = (
     "id kind bet_id player_id at_stake_cents owed_cents seen first_at_millis detail paid_cents resolved_by resolution"
 )
 _STOPPING: Final = "It stops after the calls under way."
+_OWN_CODE: Final = (
+    "If your wallet has `after`, or `transaction`, settle in a program, or your own rows are not written "
+    "(docs/how-to/reconciliation.md)."
+)
 _HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 
 
@@ -59,33 +73,12 @@ class RepairOptions:
     actor: Annotated[str | None, typer.Option(metavar="NAME")] = None
     reason: Annotated[str | None, typer.Option(metavar="TEXT")] = None
 
-    def check(self, *, seconds: float | None) -> None:
-        """Raise BadParameter if the options do not go together."""
-        given = {f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "repair"}
-        if not self.repair:
-            if named := [name for name, value in given.items() if value is not None]:
-                raise typer.BadParameter(f"Leave out {', '.join(named)} without --repair: a dry run moves no money.")
-            return
-        if missing := [name for name, value in given.items() if value is None]:
-            raise typer.BadParameter(
-                f"Missing: {', '.join(missing)}. Repairing needs all of --max-bets, --max-total, --actor and --reason: "
-                "how much it may settle at most, who asks for it, and why."
-            )
-        if seconds is not None:
-            raise typer.BadParameter(
-                "--seconds never begins a run that repairs. Begin it without --seconds, which then goes on with it."
-            )
-
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``Reconciler.run``; raise BadParameter for an amount that no brake can have."""
-        if not self.repair:
-            return {}
-        assert self.max_total is not None
-        if self.max_total < 0:
-            raise typer.BadParameter("--max-total is below 0. Pass the most that may be credited, such as 100.00.")
+        """The arguments of ``Reconciler.run``."""
+        most = None if self.max_total is None else int(self.max_total * 100)
         values = {"max_bets": self.max_bets, "actor": self.actor, "reason": self.reason}
-        return {"repair": True, "max_total_cents": int(self.max_total * 100), **values}
+        return {"repair": self.repair, "max_total_cents": most, **values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +87,31 @@ class PatienceOptions:
 
     min_age: Annotated[timedelta, typer.Option(parser=span_in, show_default="2h")] = timedelta(hours=2)
     second_look: Annotated[timedelta, typer.Option(parser=span_in, show_default="60s")] = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettlingOptions:
+    """What the wallet that settles bets and pays findings goes by."""
+
+    source: Source = ""
+    profile: ProfileFile = None
+
+    @contextmanager
+    def wallet(self, place: LedgerOptions, *, moves_money: bool) -> "Iterator[Wallet]":
+        """Yield a plain wallet over the ledger; raise ConfigurationError if the balances are elsewhere."""
+        from game_operator.ledger.office import Office
+        from game_operator.wallet import Wallet
+
+        accounts = place.accounts()
+        with _ledger(place, self.source) as ledger:
+            if accounts is None and Office(ledger).are_balances_elsewhere():
+                raise ConfigurationError(
+                    "The balances of this ledger are in your own table. Pass the table as --accounts-table, "
+                    f"--accounts-key and --accounts-balance. {_OWN_CODE}"
+                )
+            if moves_money and accounts is not None:
+                remark(f"This settles by a plain wallet. {_OWN_CODE}", style="yellow")
+            yield Wallet(ledger, source=self.source, profile=read_profile(self.profile))
 
 
 @reconciliations.command()
@@ -105,7 +123,7 @@ def run(
     sample: float = 0.001,
     rate: float = 20.0,
     concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4,
-    pages: ReportFiles,
+    html: HtmlFile = None,
     settling: SettlingOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -117,18 +135,21 @@ def run(
     provider has CLOSED or ROLLED_BACK. The exit code is 1 if something waits for a person: findings, or bets that can
     be settled. Ctrl-C keeps the run: it can go on.
     """
-    repair.check(seconds=seconds)
-    arguments = repair.arguments
-    pages.check()
-    with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
+    if repair.repair and seconds is not None:
+        raise typer.BadParameter(
+            "--seconds never begins a run that repairs. Begin it without --seconds, which then goes on with it."
+        )
+    check_page(html)
+    with settling.wallet(place, moves_money=repair.repair) as wallet, service.client() as client:
         from game_operator.backoffice import Reconciler
 
         reconciler = Reconciler(client, wallet, **vars(patience), rate_per_second=rate, sample=sample)
         try:
-            report = _run(reconciler, seconds, arguments, concurrency)
+            report = _run(reconciler, seconds, repair.arguments, concurrency)
         except RunError as refused:
-            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=_HOW_TO_GO_ON, name="RunError") from None
-        return _reported(report, pages)
+            advice = _HOW_TO_GO_ON if seconds is None else refused.remedy
+            raise StoppedError(ExitCode.SAID_NO, refused.what, advice=advice, name="RunError") from None
+        return _reported(report, html)
 
 
 def _run(
@@ -155,9 +176,9 @@ def _run(
     raise StoppedError(code, f"Interrupted.{name}", advice=advice, run=kept and kept.id)
 
 
-def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
-    """Write the files that are wanted, show the report, and return the exit code."""
-    written = pages.are_written(report.to_html, report.to_csv)
+def _reported(report: "ReconcileReport", html: Path | None) -> int:
+    """Write the page that is wanted, show the report, and return the exit code."""
+    written = html is None or is_written(html, report.to_html(), "report")
     show_report(report)
     if report.run.state == "paused":
         return ExitCode.UNREACHABLE
@@ -169,9 +190,9 @@ def _reported(report: "ReconcileReport", pages: ReportFiles) -> int:
     return ExitCode.FINE if written else ExitCode.UNWRITABLE
 
 
-def show_report(report: "ReconcileReport", **more: int) -> None:
+def show_report(report: "ReconcileReport") -> None:
     """Show what a run has found."""
-    run, document = report.run, report.document() | more
+    run, document = report.run, report.document()
     sentences = [f"The run {'repairs' if run.options.get('repair') else 'is dry: it moves no money'}."]
     if not report.verdicts:
         sentences.append("No bet is due: OPEN bets are looked up when they are older than --min-age.")
@@ -186,7 +207,7 @@ def show_report(report: "ReconcileReport", **more: int) -> None:
         most = amount_from_cents(report.open.total_cents + run.moved_cents + before.total_cents)
         say(
             f"To settle them: game-operator reconcile run --repair --max-bets {bets} --max-total {most} --actor NAME "
-            "--reason TEXT, and the same --min-age, --wallet and --accounts-… as in this run."
+            "--reason TEXT, and the same --min-age and --accounts-… as in this run."
         )
     if run.is_under_way:
         say(_how_to_go_on(run))
@@ -217,9 +238,7 @@ def status(*, source: Source = "", place: LedgerOptions) -> None:
         if latest is None:
             answer({"run": None}, "There was no reconciliation yet.")
             return
-        journal = Journal(ledger)
-        done, parts = journal.progress(latest.id)
-        show_report(report_of(journal, latest), parts_done=done, parts=parts)
+        show_report(report_of(Journal(ledger), latest))
 
 
 @reconciliations.command()
@@ -249,13 +268,11 @@ def findings(
     The exit code is 1 if a finding is open.
     """
     with _ledger(place, source) as ledger:
-        from game_operator.backoffice.journal import Journal
         from game_operator.backoffice.reconcile.by_hand import findings_of
         from game_operator.backoffice.reconcile.report import finding_document
 
-        now = Journal(ledger).now_millis()
         found = list(islice(findings_of(ledger, source=source, resolved=every, bet_id=bet_id), limit + 1))
-    listed = [finding_document(each, now) for each in found]
+    listed = list(map(finding_document, found))
     answer_list("findings", listed, limit, _FINDINGS)
     unresolved = [each for each in listed[:limit] if each["resolved_at_millis"] is None]
     show_kinds(unresolved, "id")
@@ -284,18 +301,15 @@ def resolve(
     from game_operator.backoffice.reconcile.report import finding_document
 
     if pay:
-        with settling.opened(place, moves_money=True) as (wallet, _):
+        with settling.wallet(place, moves_money=True) as wallet:
             done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claim or ())
     elif counting_claim:
         raise typer.BadParameter("--counting-claim says nothing without --pay. Leave it out.")
-    elif settling.wallet is not None:
-        raise typer.BadParameter("--wallet says nothing without --pay. Leave it out.")
     else:
         with _ledger(place, settling.source) as ledger:
             done = by_hand.resolve(ledger, finding_id, source=settling.source, actor=actor, reason=reason)
     paid = "" if done.paid_cents is None else f"{amount_from_cents(done.paid_cents)} was posted to {done.account}. "
-    now = done.resolved_at_millis or 0
-    answer(finding_document(done, now), f"{paid}The finding {done.id} is resolved.")
+    answer(finding_document(done), f"{paid}The finding {done.id} is resolved.")
 
 
 @reconciliations.command()
@@ -316,7 +330,7 @@ def refund(
     """
     from game_operator.backoffice import Reconciler
 
-    with settling.asked(place, service, moves_money=True) as (client, wallet):
+    with settling.wallet(place, moves_money=True) as wallet, service.client() as client:
         remark("It asks the provider twice, as far apart as --second-look says.")
         with checked_values():
             outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)
@@ -328,16 +342,16 @@ def refund(
 def report(
     *,
     run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None,
-    pages: ReportFiles,
+    html: HtmlFile = None,
     source: Source = "",
     place: LedgerOptions,
 ) -> int:
     """Show the report of the latest run, or of one with a number. The exit code is that of the run."""
-    pages.check()
+    check_page(html)
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.reconcile.report import report_in
 
-        return _reported(report_in(ledger, run_id, source=source), pages)
+        return _reported(report_in(ledger, run_id, source=source), html)
 
 
 @contextmanager

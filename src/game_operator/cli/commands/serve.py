@@ -57,7 +57,6 @@ class ServedOptions:
     profile: ProfileFile = None
     source: Source = ""
     migrate: bool = True
-    access_log: bool = False
     telemetry: bool = False
 
 
@@ -66,14 +65,10 @@ class CallersOptions:
     """Whose calls are answered."""
 
     service_public_key: list[Path] | None = None
-    allow_ip: list[str] | None = None
-    trusted_proxy: list[str] | None = None
     accept_unsigned: Annotated[bool, typer.Option("--insecure-accept-unsigned")] = False
 
     def authenticator(self, host: str) -> "Authenticator":
         """Return what accepts these callers at *host*; raise ConfigurationError if it would accept nobody or all."""
-        from game_operator.webhooks import AllOf, IpAllowList
-
         if self.service_public_key and self.accept_unsigned:
             raise ConfigurationError(
                 "--service-public-key and --insecure-accept-unsigned exclude each other. Pass the key alone."
@@ -83,12 +78,7 @@ class CallersOptions:
                 "No caller would be accepted: pass the service's public key as --service-public-key FILE. For tests on "
                 "this machine, --insecure-accept-unsigned answers every caller."
             )
-        signed = _signed_by(self.service_public_key) if self.service_public_key else _unsigned(host)
-        if self.trusted_proxy and not self.allow_ip:
-            raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
-        if not self.allow_ip:
-            return signed
-        return AllOf(IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True), signed)
+        return _signed_by(self.service_public_key) if self.service_public_key else _unsigned(host)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +88,6 @@ class ListeningOptions:
     host: str = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000
     prefix: str = ""
-    max_connections: Annotated[int | None, typer.Option(min=1)] = None
     workers: Annotated[int | None, typer.Option(min=1)] = None
     drain_seconds: Annotated[float, typer.Option(min=0, max=3600)] = 0.0
 
@@ -295,11 +284,11 @@ class _Service:
 
         async with AsyncExitStack() as life:
             if self.listening.workers is not None:
-                life.enter_context(logging_to_stderr(access_log=self.served.access_log))
+                life.enter_context(logging_to_stderr())
             life.enter_context(or_end())
             # Who opened the same ledger first has said what there was to see.
             logging.getLogger("game_operator.ledger.opening").setLevel(logging.ERROR)
-            ServeProtocol.open_connections = Connections(most_connections(self.listening.max_connections))
+            ServeProtocol.open_connections = Connections(most_connections())
             telemetry = _new_telemetry() if self.served.telemetry else None
             profile = read_profile(self.served.profile)
             instances, currency_of = life.enter_context(self.games.known(lambda: SqlLedger(**self.of_ledger)))
@@ -346,8 +335,8 @@ class _Service:
             ws="none",
             lifespan="on",
             log_config=None,
-            access_log=self.served.access_log,
-            proxy_headers=False,  # X-Forwarded-For is read by IpAllowList alone, from proxies that were named.
+            access_log=False,
+            proxy_headers=False,
             server_header=False,
             date_header=False,
             timeout_keep_alive=75,  # The service's connections should live: a new one costs more than a call.
@@ -396,16 +385,14 @@ def serve(
     check_extra("game-operator serve", "serve", ("uvicorn", "httptools", "uvloop"))
     if served.telemetry:
         _new_telemetry()
-    from game_operator.cli.serving import logging_to_stderr, most_connections
+    from game_operator.cli.serving import logging_to_stderr
     from game_operator.ledger import SqlLedger
-
-    most_connections(listening.max_connections)
 
     if callers.accept_unsigned:
         say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
         warning = "Anybody who reaches this port can move your players' money. Use it for test money only."
         say(warning, style="bold red", error=True)
-    with logging_to_stderr(access_log=served.access_log), listening.listener() as listener:
+    with logging_to_stderr(), listening.listener() as listener:
         options = (place, served, callers, listening, games)
         service = _Service(*options, url=listening.url(listener), is_replaced=RawValue("b", False))
         if listening.workers is not None:

@@ -470,7 +470,7 @@ def _check_clock(newest_millis: int | None, now_millis: int, *, is_given: bool) 
         raise LedgerError(
             f"The newest posting is {behind.days} days old by the clock here: there was no call for so long, or the "
             "clock is ahead, and days that are not over would be closed. Nothing was closed. Check the clock. If it is "
-            "right, pass the time as now_millis, or use `game-operator ledger totals --close --now`."
+            "right, pass the time as now_millis to close_totals() in a program."
         )
 
 

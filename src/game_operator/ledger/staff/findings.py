@@ -53,10 +53,6 @@ class Finding(NamedTuple):
     resolution: str | None
     paid_cents: int | None
 
-    def age_millis(self, now_millis: int) -> int:
-        """Return for how long it has been open, or was."""
-        return (self.resolved_at_millis or now_millis) - self.first_at_millis
-
 
 _COLUMNS = ", ".join(Finding._fields)
 

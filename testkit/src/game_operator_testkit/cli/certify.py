@@ -11,7 +11,7 @@ from rich.console import Console
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import read_profile
-from game_operator.cli.output import answer, progress, say
+from game_operator.cli.output import answer, say
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import (
     ReportOptions,
@@ -21,6 +21,7 @@ from game_operator_testkit.cli.certify_options import (
     WalletOptions,
     key_in,
 )
+from game_operator_testkit.cli.progress import progress
 
 if TYPE_CHECKING:
     from game_operator_testkit.certifier.report.comparison import Baseline

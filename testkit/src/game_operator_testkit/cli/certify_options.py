@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from game_operator.cli.files import check_writable, is_written
-from game_operator.cli.options import ProfileFile, comma_separated, is_encrypted
+from game_operator.cli.options import ProfileFile, comma_separated
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_passphrase
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from game_operator_testkit.certifier.report.comparison import Baseline, Comparison
     from game_operator_testkit.certifier.report.report import Report
 
+_LARGEST_KEY: Final = 65_536
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\x80-\xff]*)")
 #: A run sets these by itself, or its scenarios do.
 _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "content-type", "transfer-encoding"})
@@ -160,6 +161,17 @@ def key_in(option: str, file: Path) -> "LocalSigner":
     from game_operator_testkit.provider.keys import loaded
 
     try:
-        return loaded(file, passphrase=environment_passphrase() if is_encrypted(file) else None)
+        return loaded(file, passphrase=environment_passphrase() if _is_encrypted(file) else None)
     except SigningKeyError as wrong:
         raise SigningKeyError(f"{option}: {wrong.what}", remedy=wrong.remedy) from None
+
+
+def _is_encrypted(file: Path) -> bool:
+    """Return whether the PEM in *file* is encrypted; False for what is not a file or unreadable."""
+    try:
+        if not file.is_file():  # A pipe can be read once.
+            return False
+        with file.open("rb") as opened:
+            return b"ENCRYPTED" in opened.read(_LARGEST_KEY)
+    except (OSError, ValueError):
+        return False  # Loading the key will say what is wrong with the file.

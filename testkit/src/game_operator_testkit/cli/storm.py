@@ -20,10 +20,11 @@ from game_operator.cli.database import (
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import ProfileFile, Source, read_profile
-from game_operator.cli.output import progress, remark, say
+from game_operator.cli.output import remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import key_in
+from game_operator_testkit.cli.progress import progress
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, FaultPlan
 
 if TYPE_CHECKING:

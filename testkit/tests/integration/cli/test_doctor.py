@@ -15,6 +15,7 @@ from game_operator.cli.keys import fingerprint, write_pair
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import CannedService, Reply, Run, command
 from tests.support.hostile_server import Connection, HostileServer
+from tests.support.keys import encrypted
 from tests.support.proxies import WEBSOCKETS, behind, needs
 from tests.support.proxy import silent_after
 from tests.support.servers import asgi_server
@@ -46,7 +47,7 @@ def test_all_is_well(run: Run, settings: dict[str, str]) -> None:
     found = checks(told.document)
     assert outcomes(told.document) == {}
     assumed = {name: check["assumed"] for name, check in found.items() if check["assumed"]}
-    assert assumed.keys() == {"private key", "reachability", "clock", "signed fetch-games", "webhooks"}
+    assert assumed.keys() == {"private key", "clock", "signed fetch-games", "webhooks"}
     assert not any("docs/" in text for text in assumed.values())
     text = run("doctor")
     assert (text.code, text.err) == (0, "")
@@ -66,9 +67,8 @@ def test_nothing_is_set(run: Run) -> None:
         "operator id": "problem",
         "private key": "problem",
         "key pair": "skipped",
-        "reachability": "skipped",
-        "clock": "skipped",
         "signed fetch-games": "skipped",
+        "clock": "skipped",
     }
     text = run("doctor")
     assert (text.code, text.err) == (1, "")
@@ -189,9 +189,8 @@ def test_nobody_answers(run: Run, settings: dict[str, str], nobody: str) -> None
     told = run("doctor", "--base-url", nobody, "--deadline", "0.15", "--json")
     assert told.code == 3
     assert outcomes(told.document) == {
-        "reachability": "unreachable",
+        "signed fetch-games": "unreachable",
         "clock": "skipped",
-        "signed fetch-games": "skipped",
     }
     out = run("doctor", "--base-url", nobody, "--deadline", "0.15").out
     assert "firewall" in out
@@ -207,7 +206,7 @@ def authority() -> trustme.CA:
 @pytest.fixture
 def private_service(authority: trustme.CA) -> Iterator[str]:
     """A service with a certificate of ``authority``, and one game."""
-    service = CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401))
+    service = CannedService([Reply(body=wire({"games": [game()]}))])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
     service.server.socket = context.wrap_socket(service.server.socket, server_side=True)
@@ -222,7 +221,7 @@ def test_a_certificate_of_a_private_authority(
     untrusting = settings | {"GAME_OPERATOR_BASE_URL": private_service}
     told = command("doctor", "--json", "--deadline", "2", **untrusting)
     assert told.code == 3
-    assert "SSL_CERT_FILE" in checks(told.document)["reachability"]["todo"]
+    assert "SSL_CERT_FILE" in checks(told.document)["signed fetch-games"]["todo"]
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     assert command("doctor", "--json", **untrusting, SSL_CERT_FILE=str(tmp_path / "ca.pem")).code == 0
 
@@ -243,7 +242,7 @@ def test_a_socks_proxy_that_does_not_work(
         monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{proxy.port}")
         told = run("doctor", "--json", "--deadline", "0.5", "--base-url", "https://127.0.0.1:1")
     assert told.code == 3
-    found = checks(told.document)["reachability"]
+    found = checks(told.document)["signed fetch-games"]
     assert (found["outcome"], "through the proxy (" in found["found"]) == ("unreachable", True)
 
 
@@ -257,7 +256,7 @@ def test_a_proxy_setting_that_cannot_be_used(
     monkeypatch.setenv(variable, value)
     told = run("doctor", "--json", "--base-url", "https://127.0.0.1:1")
     assert told.code == 1
-    assert outcomes(told.document)["reachability"] == "problem"
+    assert outcomes(told.document)["signed fetch-games"] == "problem"
 
 
 @pytest.mark.parametrize(
@@ -270,11 +269,11 @@ def test_a_proxy_setting_that_cannot_be_used(
 )
 def test_an_answer_that_is_not_the_catalogue(run: Run, settings: dict[str, str], reply: Reply, problem: str) -> None:
     """Reached, and yet not well."""
-    with CannedService([reply], unsigned=Reply(401)) as service:
+    with CannedService([reply]) as service:
         told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
     assert told.code == 1
     found = checks(told.document)
-    assert (found["reachability"]["outcome"], found["signed fetch-games"]["outcome"]) == ("ok", "problem")
+    assert found["signed fetch-games"]["outcome"] == "problem"
     assert problem in found["signed fetch-games"]["found"]
 
 
@@ -282,40 +281,7 @@ def test_a_service_that_hangs_up(run: Run, settings: dict[str, str]) -> None:
     with CannedService([Reply(body=None)]) as service:
         told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
     assert told.code == 3
-    assert outcomes(told.document)["reachability"] == "unreachable"
-
-
-def test_a_service_that_hangs_up_on_the_signed_call_alone(run: Run, settings: dict[str, str]) -> None:
-    """Reached once and then no more: that is the signed call's finding."""
-    with CannedService([Reply(body=None)], unsigned=Reply(401)) as service:
-        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
-    assert told.code == 3
-    assert outcomes(told.document) == {"signed fetch-games": "unreachable"}
-
-
-@pytest.mark.parametrize(
-    ("status", "outcome"),
-    [
-        (200, "problem"),
-        (302, "problem"),
-        (400, "ok"),
-        (401, "ok"),
-        (402, "problem"),
-        (404, "problem"),
-        (503, "problem"),
-    ],
-)
-def test_only_400_and_401_are_how_the_service_answers_without_a_signature(
-    run: Run, settings: dict[str, str], status: int, outcome: str
-) -> None:
-    """Anything else comes from somebody else, though the signed call may go through (assumed; spec §7.3)."""
-    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(status)) as service:
-        told = run("doctor", "--base-url", service.base_url, "--json")
-    check = checks(told.document)["reachability"]
-    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
-    assert f"HTTP {status}" in check["found"]
-    assert ("does not answer like the Operator API" in check["found"]) == (outcome == "problem")
-    assert "without a signature" in check["assumed"]
+    assert outcomes(told.document)["signed fetch-games"] == "unreachable"
 
 
 def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
@@ -334,7 +300,7 @@ def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
 
 def test_a_clock_that_is_not_told_rests_on_no_assumption(run: Run, settings: dict[str, str]) -> None:
     """What could not be checked is not marked as assumed."""
-    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401, date=False)) as service:
+    with CannedService([Reply(body=wire({"games": [game()]}), date=False)]) as service:
         check = checks(run("doctor", "--base-url", service.base_url, "--json").document)["clock"]
     assert (check["outcome"], check["assumed"]) == ("skipped", "")
 
@@ -343,7 +309,7 @@ def test_an_encrypted_key_needs_its_passphrase(
     run: Run, settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: RSAPrivateKey
 ) -> None:
     """Without it a finding that names the variable, with it all is well but the key, which is another."""
-    write_pair(tmp_path / "encrypted.pem", bits=2048, passphrase="planted secret")
+    encrypted(tmp_path / "encrypted.pem", b"planted secret")
     told = run("doctor", "--private-key", tmp_path / "encrypted.pem", "--json")
     check = checks(told.document)["private key"]
     assert (told.code, check["outcome"]) == (1, "problem")
@@ -398,19 +364,12 @@ def test_what_an_upgrade_does_to_the_next_call(
         assert "--http game_operator.serve:SafeProtocol" in check["todo"]
 
 
-def test_a_wallet_that_cannot_be_asked(
-    run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wallet_that_cannot_be_asked(run: Run, settings: dict[str, str], nobody: str) -> None:
     """Out of reach: 3; no address: 2; one that answers 400 to everything, or 413, tells nothing."""
     told = run("doctor", "--url", nobody, "--json")
     assert (told.code, outcomes(told.document)) == (3, {"upgrade": "unreachable"})
     assert run("doctor", "--url", "casino.example/wallet").code == 2
-    with monkeypatch.context() as bare:
-        for given, code, checked in [(("--operator-id", "op"), 3, 9), ((), 3, 1)]:
-            for name in settings:
-                bare.delenv(name, raising=False)
-            told = run("doctor", "--url", nobody, *given, "--json")
-            assert (told.code, len(told.document["checks"])) == (code, checked), "no setting: that alone"
+    assert len(told.document["checks"]) == 1, "that alone"
     for status in (400, 413):
         with CannedService([Reply(status)]) as service:
             told = run("doctor", "--url", service.base_url, "--json")

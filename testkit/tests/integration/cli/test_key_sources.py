@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.signers.keys import load_signer
 from tests.support.command_line import COMMAND, Run, clean_environment, command
+from tests.support.keys import encrypted
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
 BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
@@ -45,49 +45,25 @@ def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes,
 
 @pytest.mark.outside
 def test_a_passphrase_that_is_no_utf_8(tmp_path: Path) -> None:
-    """The bytes of the environment protect the key, and open it again."""
-    key = tmp_path / "operator.pem"
-    told = command("keygen", str(key), "--encrypt", "--json", **{PASSPHRASE: "\udcff"})
-    assert told.document["encrypted"]
-    load_signer(key, b"\xff")
+    """The bytes of the environment open the key."""
+    key = encrypted(tmp_path / "operator.pem", b"\xff")
     assert command(*BUILD, "--private-key", str(key), **{PASSPHRASE: "\udcff"}).code == 0
 
 
 @pytest.mark.outside
 def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
     """Each command that signs reads the file that the variable names."""
-    key, secret = tmp_path / "operator.pem", tmp_path / "secret"
+    key, secret = encrypted(tmp_path / "operator.pem", b"planted secret"), tmp_path / "secret"
     secret.write_text("planted secret\n")
-    assert command("keygen", str(key), "--encrypt", "--json", **{PASSPHRASE: "planted secret"}).document["encrypted"]
     assert command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret)}).code == 0
     told = command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret), PASSPHRASE: "x"})
     assert (told.code, "are both set" in told.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("passphrase", "code"),
-    [
-        pytest.param("x" * 1023, 0, id="the longest"),
-        pytest.param("x" * 1024, 2, id="one byte more"),
-        pytest.param("é" * 512, 2, id="bytes count, not characters"),
-    ],
-)
-def test_a_passphrase_has_a_longest(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passphrase: str, code: int
-) -> None:
-    """It is refused in a sentence that does not tell it, before anything is written."""
-    monkeypatch.setenv(PASSPHRASE, passphrase)
-    told = run("keygen", tmp_path / "operator.pem", "--encrypt")
-    assert told.code == code
-    assert ("1023 is the most" in told.err) == bool(code)
-    assert passphrase not in told.err
-    assert any(tmp_path.iterdir()) == (not code)
-
-
 def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[str, str]) -> None:
     told = run("doctor", "--json", "--base-url", "https://999.1.1.1")
     found = {check["name"]: check["outcome"] for check in told.document["checks"]}
-    assert (told.code, found["base URL"], found["reachability"]) == (1, "problem", "skipped")
+    assert (told.code, found["base URL"], found["signed fetch-games"]) == (1, "problem", "skipped")
     assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
 
 

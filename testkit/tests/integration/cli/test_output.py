@@ -13,9 +13,9 @@ from game_operator.cli.output import (
     show_details,
     show_rows,
     visible,
-    when,
     write_document,
 )
+from game_operator.text import when
 from tests.support.command_line import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 

@@ -3,10 +3,10 @@
 import json
 import signal
 import sqlite3
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from game_operator import OperatorClient
+from game_operator.backoffice import Reconciler
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import Wallet
@@ -204,15 +206,19 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(("--repair",), "Missing: --max-bets, --max-total, --actor, --reason.", id="nothing with --repair"),
+        pytest.param(("--repair",), "--actor: actor is None", id="nothing with --repair"),
+        pytest.param(("--repair", *BY), "--max-bets: max_bets is None, and repairing needs it", id="no brakes"),
         pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"), "Missing: --reason.", id="no reason"
+            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"),
+            "--reason: reason is None. Name who decides and why",
+            id="no reason",
         ),
-        pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
-        pytest.param(("--actor", "ann"), "without --repair", id="an actor of a dry run"),
+        pytest.param(("--max-bets", "1"), "a dry run settles nothing", id="a brake of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
         pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY), "--max-total is below 0", id="less than nothing"
+            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY),
+            "--max-total: max_total_cents is -100, and repairing needs it",
+            id="less than nothing",
         ),
         pytest.param(
             ("--repair", "--max-bets", "1", "--max-total", "1e3", *BY), "not an amount in currency units", id="1e3"
@@ -232,13 +238,10 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
         pytest.param(("--concurrency", "0"), "--concurrency", id="no thread"),
         pytest.param(("--seconds", "-1"), "--seconds", id="no time"),
         pytest.param(("--html", "/nowhere/r.html"), "there is no folder", id="a page in no folder"),
-        pytest.param(("--csv", "/"), "is not a file", id="a table that is a folder"),
-        pytest.param(("--csv", "-"), "would write a file named '-'", id="standard output"),
+        pytest.param(("--html", "/"), "is not a file", id="a page that is a folder"),
+        pytest.param(("--html", "-"), "would write a file named '-'", id="standard output"),
         pytest.param(("--source", "other"), "does not know the source 'other'; it knows ''", id="an unknown source"),
         pytest.param(("--accounts-table", "players"), "Missing: --accounts-key", id="half a table"),
-        pytest.param(
-            ("--wallet", "casino:make"), "--wallet brings its own ledger, source and profile", id="two ledgers"
-        ),
     ],
 )
 @pytest.mark.drawn(8)
@@ -307,7 +310,7 @@ def test_a_run_goes_on_in_parts(world: World) -> None:
     assert "`reconcile stop` ends it" in refused.err
     assert world.quick("--seconds", "30").code == 1
     status = said(world.reconcile("status").out)
-    assert (status["run"], status["state"], status["parts done"], status["parts"]) == ("1", "finished", "1", "1")
+    assert (status["run"], status["state"]) == ("1", "finished")
     assert world.balance == 9_500
 
 
@@ -359,7 +362,6 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
         pytest.param(("0", *BY), 2, "ID", id="not a number of a finding"),
         pytest.param(("1", "--actor", "ann"), 2, "--reason", id="no reason"),
         pytest.param(("1", *BY, "--counting-claim", "c"), 2, "says nothing without --pay", id="a claim"),
-        pytest.param(("1", *BY, "--wallet", "a:b"), 2, "says nothing without --pay", id="a wallet"),
     ],
 )
 def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: int, problem: str) -> None:
@@ -413,17 +415,14 @@ def test_a_refund_needs_the_provider_not_to_know_the_bet(world: World) -> None:
 
 
 def test_reports_of_any_run_as_files(world: World, tmp_path: Path) -> None:
-    """The latest or one by its number, as a page, as CSV and as JSON; the exit code is that of the run."""
+    """The latest or one by its number, as a page and as JSON; the exit code is that of the run."""
     bet_id = world.lose()
     world.quick()
-    page, table = tmp_path / "report.html", tmp_path / "report.csv"
-    files = ("--html", str(page), "--csv", str(table))
-    assert world.quick(*REPAIR, *files).code == 0
+    page = tmp_path / "report.html"
+    assert world.quick(*REPAIR, "--html", str(page)).code == 0
     assert bet_id in page.read_text()
-    assert table.read_text().splitlines()[1].startswith(f"{bet_id},settled,1250,")
-    first = world.reconcile("report", "1", *files)
+    first = world.reconcile("report", "1", "--html", str(page))
     assert (first.code, said(first.out)["open"]) == (1, "bets 1, total 12.50")
-    assert table.read_text().splitlines()[1].startswith(f"{bet_id},settle,1250,")
     assert world.reconcile("report", "--json").document["run"] == 2
     missing = world.reconcile("report", "3")
     assert (missing.code, missing.out) == (1, "")
@@ -434,87 +433,6 @@ def test_no_report_without_a_run(world: World) -> None:
     told = world.reconcile("report")
     assert (told.code, told.out) == (1, "")
     assert "`game-operator reconcile run`" in told.err
-
-
-FACTORY = """
-import sqlite3
-from game_operator import OperatorClient
-from game_operator.ledger import SqlLedger
-from game_operator.wallet import AsyncWallet, Wallet
-
-def after(call, outcome, connection):
-    connection.execute("CREATE TABLE IF NOT EXISTS own (bet_id TEXT, amount INTEGER, applied INTEGER)")
-    connection.execute("INSERT INTO own VALUES (?, ?, ?)", (call.bet_id, call.amount_cents, outcome.applied))
-
-def make():
-    return Wallet(SqlLedger({url!r}), after=after)
-
-def make_both():
-    return OperatorClient.from_env(), make()
-
-def needs_more(url):
-    return url
-
-def fails():
-    raise RuntimeError("the vault is closed")
-
-def nothing():
-    return None
-
-def text_and_wallet():
-    return "client", None
-"""
-
-
-@pytest.fixture
-def factory(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The module of an operator, in the folder where the command is started."""
-    name = f"casino_{tmp_path.name.replace('-', '_')}"
-    (tmp_path / f"{name}.py").write_text(FACTORY.format(url=world.options[1]))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", ["/elsewhere", *sys.path])
-    world.options = ()
-    return name
-
-
-def own_rows(folder: Path) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(folder / "wallet.db")) as own:
-        return own.execute("SELECT * FROM own ORDER BY bet_id").fetchall()
-
-
-@pytest.mark.parametrize("make", ["make", "make_both"])
-def test_the_operators_own_wallet_writes_its_rows(world: World, factory: str, tmp_path: Path, make: str) -> None:
-    """A repair and a payment run `after` with applied=True, in their transactions."""
-    bet_id = world.lose()
-    paid = world.play(won_cents=100, reported_won_cents=300)
-    wallet = ("--wallet", f"{factory}:{make}")
-    assert world.quick(*REPAIR, *wallet, "--sample", "1").code == 1
-    assert own_rows(tmp_path) == [(bet_id, 1_250, 1)]
-    place = ("--database", f"sqlite:///{tmp_path / 'wallet.db'}")
-    (found,) = world.reconcile("findings", *place, "--json").document["findings"]
-    assert world.reconcile("resolve", str(found["id"]), "--pay", *BY, *wallet).code == 0
-    assert sorted(own_rows(tmp_path)) == sorted([(bet_id, 1_250, 1), (paid, 200, 1)])
-
-
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [
-        pytest.param("missing", "AttributeError", id="a function that is not there"),
-        pytest.param("needs_more", "It must be a function that needs no arguments", id="one with arguments"),
-        pytest.param("fails", "RuntimeError: the vault is closed", id="one that fails"),
-        pytest.param("nothing", "returned None. It must return a Wallet or a JoinedWallet", id="nothing"),
-        pytest.param("text_and_wallet", "It must return a Wallet", id="no client"),
-    ],
-)
-def test_what_is_no_wallet(world: World, factory: str, function: str, problem: str) -> None:
-    """Exit code 2 before anything is asked."""
-    told = world.quick("--wallet", f"{factory}:{function}")
-    assert (told.code, told.out) == (2, "")
-    assert problem in told.err
-    for name in (factory, f"{factory}:", ":make"):
-        assert "names no function. Write it as MODULE:FUNCTION" in world.quick("--wallet", name).err
-    unknown = world.quick("--wallet", f"{factory}_not_there:{function}")
-    assert (unknown.code, "ModuleNotFoundError" in unknown.err) == (2, True)
 
 
 def test_balances_in_the_operators_own_table(
@@ -543,7 +461,7 @@ def test_balances_in_the_operators_own_table(
     assert (dry.code, dry.err) == (1, "")
     repaired = world.quick(*REPAIR, *table)
     assert repaired.code == 0
-    assert "pass it as --wallet MODULE:FUNCTION" in repaired.err
+    assert "settle in a program, or your own rows are not written" in repaired.err
     assert world.balance == 10_750
 
 
@@ -593,64 +511,21 @@ def test_the_hostile_text_of_a_finding_is_data(world: World, capsys: pytest.Capt
     assert "\\x1b[31m[bold]=1+1\\u202e" in out
 
 
-JOINED = """
-import sqlite3
-from contextlib import closing, contextmanager
-from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.wallet import JoinedWallet
+def test_a_run_with_code_of_the_operators_goes_on_in_her_program(world: World) -> None:
+    """The command has a plain wallet: it would leave her rows out. A dry run may be anybody's."""
+    world.lose()
 
-@contextmanager
-def transaction():
-    with closing(sqlite3.connect({file!r}, isolation_level=None)) as own, own:
-        own.execute("BEGIN IMMEDIATE")
-        yield own
+    def clock_millis() -> int:
+        own.leave()  # As when it is interrupted, as soon as the run has begun.
+        return time.time_ns() // 1_000_000
 
-def after(call, outcome, own):
-    if outcome.applied:
-        own.execute("INSERT INTO own VALUES (?, ?)", (call.operation, call.amount_cents))
-
-def make():
-    accounts = TableAccounts(table="players", key="id", balance="cents")
-    return JoinedWallet(SqlLedger("sqlite:///" + {file!r}, accounts=accounts), transaction, after)
-"""
-
-
-def test_a_joined_wallet_on_the_operators_own_table(
-    run: Run,
-    played: Sandbox,
-    served: ExitStack,
-    tmp_path: Path,
-    key_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its `transaction` and `after` run with each repair: the balance and the operator's row, or neither."""
-    set_up(monkeypatch, played, key_file)
-    file = tmp_path / "casino.db"
-    with closing(sqlite3.connect(file)) as own:
-        own.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL)")
-        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER CHECK (cents <> 1250))")
-        own.execute("INSERT INTO players VALUES ('p1', 10000)")
-        own.commit()
-    accounts = TableAccounts(table="players", key="id", balance="cents")
-    world = world_of(f"sqlite:///{file}", run, played, served, accounts=accounts)
-    world.lose(won_cents=1_250)
-    world.lose(won_cents=700)
-    (tmp_path / "joined_casino.py").write_text(JOINED.format(file=str(file)))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", list(sys.path))
-    place, world.options = world.options, ()
-    told = world.quick(*REPAIR, "--wallet", "joined_casino:make")
-    assert (told.code, said(told.out)["repaired"], told.err.count("--wallet")) == (1, "bets 1, total 7.00", 0)
-    assert "failed: Read the finding's text" in told.out
-    assert world.balance == 9_000 + 700
-    with closing(sqlite3.connect(file)) as own:
-        assert own.execute("SELECT * FROM own").fetchall() == [("deposit", 700)]
-        own.execute("ALTER TABLE own RENAME TO refuses")
-        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER)")
-        own.commit()
-    again = world.quick(*REPAIR, "--wallet", "joined_casino:make")
-    assert said(again.out)["repaired"] == "bets 1, total 12.50"
-    assert world.balance == 9_000 + 1_950
-    # A finding closes itself when a later look agrees.
-    assert world.quick("--wallet", "joined_casino:make").code == 0
-    assert world.reconcile("findings", *place).out == "There are no such findings.\n"
+    with OperatorClient.from_env() as client:
+        wallet = Wallet(world.ledger, after=lambda *_: None)
+        own = Reconciler(client, wallet, min_age=timedelta(0), second_look=timedelta(0), clock_millis=clock_millis)
+        begun = own.run(repair=True, max_bets=1, max_total_cents=10_000, actor="ann", reason="a test")
+    assert begun.run.is_under_way
+    told = world.quick("--seconds", "1")
+    assert (told.code, told.out) == (1, "")
+    assert "repairs with another kind of wallet" in told.err
+    assert (world.balance, world.reconcile("stop").code) == (9_500, 0)
+    assert world.quick("--seconds", "1").code == 1, "the bet can be settled"

@@ -23,7 +23,7 @@ COMMANDS = (
     ("round", "--instance=i", "--id=r"),
     GRANT,
     ("token", "decode", "nonsense", "--instance=i"),
-    ("keygen", "new.pem", "--encrypt"),
+    ("keygen", "new.pem"),
     ("nope",),
 )
 

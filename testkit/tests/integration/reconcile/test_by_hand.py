@@ -1,19 +1,15 @@
 """What people do about findings, how a process leaves a run, and ids in answers that no bet can have."""
 
-import json
 import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import ConfigurationError, OperatorClient, WithdrawCall
 from game_operator.backoffice import Reconciler
-from game_operator.backoffice.reconcile.judge import DAY_MILLIS
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
@@ -143,55 +139,3 @@ def test_a_process_leaves_and_the_run_goes_on(world: World) -> None:
     assert run.is_under_way
     slow.stop()
     assert world.reconciler.run().open.bets == 3
-
-
-GAME = {"instance_id": "i1", "game": "g1"}
-
-
-class Round:
-    """A service in which each bet is OPEN, and one round has bets with ids that a test gives it."""
-
-    def __init__(self, *bets: tuple[str, str]) -> None:
-        self.bets = bets
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.path
-        if "fetch-bet" in path:
-            return self._reply(self._bet(path.rsplit("/", 1)[1], "p1"))
-        if "round" in path:
-            listed = [self._bet(*each) for each in (("b1", "p1"), ("b2", "p1"), *self.bets)]
-            return self._reply({"status": "OK", "round_id": "r1", "round_no": 1, **GAME, "bets": listed})
-        return httpx.Response(500)
-
-    def _bet(self, bet_id: str, player_id: str) -> dict[str, object]:
-        at = time.time_ns() // 1_000_000 - DAY_MILLIS
-        named = {"reference_id": bet_id, "player_id": player_id, "round_id": "r1"}
-        return {"status": "OPEN", **named, **GAME, "wager": 500, "timestamp": at}
-
-    def _reply(self, document: dict[str, object]) -> httpx.Response:
-        return httpx.Response(200, content=json.dumps(document), headers={"content-type": "application/json"})
-
-
-@pytest.mark.parametrize("hostile", ["\0", "b1\0", "x" * 300, " ", "=1+1", "a\nb", "'; DROP TABLE bets"])
-@pytest.mark.parametrize("place", ["bet", "player"])
-def test_ids_that_no_bet_can_have(ledger: SqlLedger, private_key: RSAPrivateKey, hostile: str, place: str) -> None:
-    """In a round they are findings, or strangers' bets; each item is judged, and nothing else is harmed."""
-    bet_id, player_id = (hostile, "p1") if place == "bet" else ("b3", hostile)
-    service = Round((bet_id, player_id), (f"{hostile}4", player_id))
-    http_client = httpx.Client(transport=httpx.MockTransport(service.answer))
-    wallet = Wallet(ledger)
-    for known in ("b1", "b2"):
-        wallet.withdraw(
-            WithdrawCall(player_id="p1", bet_id=known, amount_cents=500, instance_id="i1", game="g1", round_id="r1")
-        )
-    client = OperatorClient("https://service.example", "acme", private_key, http_client=http_client)
-    with client:
-        report = Reconciler(client, wallet, **QUICK).run()
-    http_client.close()
-    assert report.is_whole
-    assert "" not in report.verdicts
-    assert report.verdicts["wait"].bets == 2
-    found = {each.kind for each in report.findings}
-    assert found <= {"unknown_here", "bet_differs"}
-    assert bool(found) == (place == "bet" or "\0" in hostile or len(hostile) > 256)
-    assert ledger.balance("p1") == 100_000 - 1_000

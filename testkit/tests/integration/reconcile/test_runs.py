@@ -1,4 +1,4 @@
-"""Runs that are joined, sliced, stopped and refused; and rounds, which alone show bets that we never heard of."""
+"""Runs that are joined, sliced, stopped and refused."""
 
 import time
 from collections import Counter
@@ -11,10 +11,10 @@ import pytest
 from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.errors import ConfigurationError, RunError
 from game_operator.ledger import AsyncSqlLedger
-from game_operator.models import BetNotFound, ClosedBet, RoundFound
+from game_operator.models import BetNotFound
 from game_operator.wallet import AsyncWallet, Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
-from tests.support.raw_sql import rows, run
+from tests.support.raw_sql import run
 
 pytestmark = pytest.mark.outside
 
@@ -131,7 +131,7 @@ def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None
 
     wallet.repair = repaired  # Twenty calls of another process have failed just then.
     assert desk.reconciler(wallet=wallet).run(**REPAIR).run.state == "paused"
-    report = desk.reconciler().run(**REPAIR)
+    report = desk.reconciler(wallet=Wallet(desk.ledger)).run(**REPAIR)
     assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
     assert report.run.moved_count == 3
 
@@ -179,105 +179,6 @@ def test_accounts_that_are_awaited(desk: Desk) -> None:
     desk.ledger._accounts = _Awaited()  # type: ignore[assignment]  # A ledger for asyncio would refuse a Wallet.
     with pytest.raises(TypeError, match="awaited"):
         Reconciler(desk.client, wallet)
-
-
-# --- rounds ----------------------------------------------------------------------------------------------------------
-
-
-def _round(desk: Desk, **more: Any) -> tuple[str, list[str]]:
-    """Play a round of two bets; return the round and the bets."""
-    played = desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=WON, **more)
-    second = desk.sandbox.play_round(player_id="p2", wager_cents=WAGER, won_cents=0, round_id=played.round_id)
-    return played.round_id, [played.bet_ids[0], second.bet_ids[0]]
-
-
-@pytest.mark.drawn(3)
-def test_others_play_in_the_same_round(any_desk: Desk) -> None:
-    """Strangers' bets are not ours to know."""
-    desk = any_desk
-    round_id, bets = _round(desk)
-    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
-    assert isinstance(found, RoundFound)
-    desk.way.asked.clear()
-    for number in range(3):
-        other = {"reference_id": f"other-{number}", "player_id": f"stranger-{number}"}
-        desk.sandbox.world.add_bet(found.bets[0].model_copy(update=other))
-    report = desk.reconciler().run(**REPAIR)
-    assert verdicts(report) == dict.fromkeys(bets, "agrees")
-    assert desk.way.asked.count("fetch-round-bets") == 1, "each round once in a run"
-    assert desk.findings() == []
-
-
-@pytest.mark.drawn(3)
-def test_a_bet_that_we_never_heard_of(any_desk: Desk) -> None:
-    """A player of ours is in a round that we look at, by a bet whose withdraw never came."""
-    desk = any_desk
-    round_id, bets = _round(desk)
-    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
-    assert isinstance(found, RoundFound)
-    ghost = found.bets[0].model_copy(update={"reference_id": "ghost", "player_id": "p3"})
-    desk.sandbox.lies.about_round(round_id, found.model_copy(update={"bets": (*found.bets, ghost)}))
-    report = desk.reconciler().run(**REPAIR)
-    assert verdicts(report) == dict.fromkeys(bets, "agrees") | {"ghost": "unknown_here"}
-    (finding,) = desk.findings()
-    assert (finding.subject, finding.player_id, finding.owed_cents) == ("ghost", "p3", None)
-    desk.check()
-
-
-def test_the_free_bets_of_a_claim_are_not_unknown(desk: Desk) -> None:
-    """They have no withdraw; the body of the claim names them."""
-    _round(desk)
-    granted = desk.client.grant_free_bet(
-        player_id="p1",
-        instance_id=desk.sandbox.instance_id,
-        count=2,
-        wager_amount_cents=100,
-        expire_duration_millis=3_600_000,
-        reference_id="g1",
-    )
-    claim = desk.sandbox.service.requested.claim(granted.free_bet_id)
-    for bet in claim.bets:
-        free = {"reference_id": bet.id, "wager": bet.wager_cents, "won": bet.won_cents, "timestamp": claim.at_millis}
-        where = {name: getattr(claim, name) for name in ("player_id", "round_id", "instance_id", "game")}
-        desk.sandbox.world.add_bet(ClosedBet.model_validate(free | where))
-    claimed = desk.sandbox.claim_free_bets(granted.free_bet_id)
-    for _ in range(2):
-        desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=0, round_id=claimed.round_id)
-    report = desk.reconciler().run()
-    assert set(verdicts(report).values()) == {"agrees"}
-    assert desk.way.asked.count("fetch-round-bets") == 2
-    assert desk.findings() == []
-
-
-def test_a_bet_of_a_round_that_is_open_here(desk: Desk) -> None:
-    """It is found by its round though it is in no sample, and settled after its own second look."""
-    round_id, bets = _round(desk, settlement="lose")
-    lost = desk.play("lose", round_id=round_id)
-    assert rows(desk.url, "SELECT COUNT(*) FROM {p}bets WHERE state = 'OPEN'") == [(2,)]
-    report = desk.reconciler(sample=0.0).run(**REPAIR)
-    assert verdicts(report) == {bets[0]: "settled", lost: "settled", bets[1]: "agrees"}
-
-
-@pytest.mark.parametrize("lie", [b"garbage", b"{}", b'{"status": "OK"}', b"[" * 100_000])
-def test_a_round_that_cannot_be_read(desk: Desk, lie: bytes) -> None:
-    """The bets that were asked for are judged all the same."""
-    round_id, bets = _round(desk)
-    desk.sandbox.lies.about_round(round_id, lie)
-    assert verdicts(desk.reconciler().run()) == dict.fromkeys(bets, "agrees")
-
-
-def test_a_hostile_round_moves_nothing(desk: Desk) -> None:
-    """It says that other bets have won: they are asked for themselves before anything is settled."""
-    round_id, _ = _round(desk, settlement="lose")
-    young = desk.play("lose", round_id=round_id, won_cents=0)
-    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
-    assert isinstance(found, RoundFound)
-    lie = tuple(each.model_copy(update={"won": WON * 3}) if hasattr(each, "won") else each for each in found.bets)
-    desk.sandbox.lies.about_round(round_id, found.model_copy(update={"bets": lie}))
-    before = desk.balance()
-    report = desk.reconciler(sample=0.0).run(**REPAIR)
-    assert verdicts(report)[young] == "settled"
-    assert desk.balance() == before + WON
 
 
 def test_findings_are_never_deleted(desk: Desk) -> None:
