@@ -290,9 +290,9 @@ def stored_groups(prefix: str, day: int) -> Steps[Groups | None]:
 def differing_totals(prefix: str, day: int, moved: Callable[[], Steps[list[Rows]]]) -> Steps[list[str]]:
     """Return how the groups of a day that is closed differ from what its calls have *moved*."""
     stored = yield from stored_groups(prefix, day)
-    (calls,) = yield from moved()
     if stored is None:
         return []
+    (calls,) = yield from moved()
     rows = [each[1:-1] for each in calls]
     if any(each[-1] for each in calls):  # Which of them a close took for a RAIN is not known.
         rows, stored = (
