@@ -251,12 +251,10 @@ class AsyncSqlLedger(LedgerBase):
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
         return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
 
-    async def account_history(
-        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
-    ) -> AccountHistory:
+    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account and its latest movements, as ``SqlLedger.account_history`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
+        return await self._survey(partial(queries.account_history, self._prefix, account, most), "history")
 
     async def verify(self, *, full: bool = False) -> BooksReport:
         """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""

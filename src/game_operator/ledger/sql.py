@@ -389,26 +389,21 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
         return self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
 
-    def account_history(
-        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
-    ) -> AccountHistory:
+    def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
         Return an account, its *most* latest movements and open bets; indexes lead to them.
-
-        Movements never change, so pages that follow one another have each of them once, while calls go on.
 
         Args:
             player_id: The account. Where the key of accounts has several columns, their values, or the account as a
                 bet names it.
             most: How many movements, and how many open bets.
-            before: The movements before those of another page: its ``earlier``. None for the latest.
 
         Raises:
             AccountNotFoundError: There is no such account.
-            ValueError: *most* is below 1, or *before* is not the ``earlier`` of a page.
+            ValueError: *most* is below 1.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
+        return self._survey(partial(queries.account_history, self._prefix, account, most), "history")
 
     def verify(self, *, full: bool = False) -> BooksReport:
         """
