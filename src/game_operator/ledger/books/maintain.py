@@ -57,7 +57,6 @@ class MaintainReport(NamedTuple):
         partitions: What became of the partitions of the coming days, as texts; none on SQLite.
         dropped: The days whose postings were dropped, each with its file in the archive.
         kept: The days that are old enough and stay, each with the reason.
-        bodies: How many ``calls`` and resolved ``anomalies`` lost their body.
     """
 
     finished: bool
@@ -71,7 +70,6 @@ class MaintainReport(NamedTuple):
     partitions: tuple[str, ...]
     dropped: tuple[DroppedDay, ...]
     kept: tuple[KeptDay, ...]
-    bodies: dict[str, int]
 
     @property
     def sound(self) -> bool:
@@ -115,7 +113,6 @@ class Progress:
         self.partitions: list[str] = []
         self.dropped: list[DroppedDay] = []
         self.kept: list[KeptDay] = []
-        self.bodies: dict[str, int] = {"calls": 0, "anomalies": 0}
 
     def goes_on(self) -> bool:
         """Return whether there is time left; if not, the run is not finished."""
@@ -138,7 +135,6 @@ class Progress:
             tuple(self.partitions),
             tuple(self.dropped),
             tuple(self.kept),
-            self.bodies,
         )
 
 
@@ -288,14 +284,10 @@ class Maintenance:
             reason = yield from self._day_dropped(day, archive, is_partition=day in old_partitions)
             if reason:
                 self._progress.kept.append(KeptDay(day_text(day), reason))
-        batches = {"calls": retention.drop_calls_bodies, "anomalies": retention.drop_anomalies_bodies}
-        for name, batch in batches.items():
-            position: int | None = 0
-            while position is not None and self._progress.goes_on():
-                count, position = yield self._write(partial(batch, self._prefix, before_millis, position))
-                self._progress.bodies[name] += count
-                if count:
-                    yield self._aside.sleep(retention.PAUSE_SECONDS)
+            # Day by day: SQLite's one write lock is not held for those of years.
+            yield self._write(partial(retention.drop_bodies, self._prefix, (day + 1) * DAY_MILLIS))
+        if self._progress.goes_on():
+            yield self._write(partial(retention.drop_bodies, self._prefix, before_millis))
 
     def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Steps[str]:
         """Read a day, archive it and drop it; return why it stays, "" if it does not or another run has dropped it."""

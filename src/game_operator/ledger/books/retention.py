@@ -31,7 +31,6 @@ LEAST_AGE = timedelta(days=90)
 #: Between two transactions: longer than a process that waits for SQLite's one write lock sleeps before it looks again.
 PAUSE_SECONDS = 0.02
 
-_BATCH = 1_000
 _MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("id", "at_millis", "from_account", "to_account", "amount_cents", "source", "operation", "tx_id")
 
@@ -150,22 +149,11 @@ def note_folded(dialect: SqlDialect, slices: Sequence[tuple[Slice, bytes]]) -> S
     yield Execute(_sql(dialect.prefix)["note_folded"], rows, many=True)
 
 
-def drop_calls_bodies(prefix: str, before: int, since: int) -> Steps[tuple[int, int | None]]:
-    """Drop the next bodies of calls from *since* on; return how many, and where those after them begin, if any do."""
+def drop_bodies(prefix: str, before: int) -> Steps[None]:
+    """Drop the bodies of the claims, and of the resolved anomalies, that are older than a time."""
     sql = _sql(prefix)
-    rows = yield Execute(sql["bodies_end"], (since, before, _BATCH))
-    until = max(since + 1, rows[0][0]) if rows else before
-    dropped = yield Execute(sql["drop_bodies"], (since, until))
-    return len(dropped), until if rows else None
-
-
-def drop_anomalies_bodies(prefix: str, before: int, after: int) -> Steps[tuple[int, int | None]]:
-    """Drop the next bodies of resolved anomalies; return how many, and the last one's id if some may follow."""
-    sql = _sql(prefix)
-    rows = yield Execute(sql["anomalies"], (after, before, _BATCH))
-    if rows:
-        yield Execute(sql["drop_body"], [(b"", row[0]) for row in rows], many=True)
-    return len(rows), rows[-1][0] if len(rows) == _BATCH else None
+    yield Execute(sql["drop_bodies"], (before,))
+    yield Execute(sql["drop_bodies_of_anomalies"], (b"", before))
 
 
 class DayFile:

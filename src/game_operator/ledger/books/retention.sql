@@ -38,17 +38,9 @@ UPDATE {prefix}slices SET folded_at_millis = ?, calls_digest = ? WHERE day = ? A
 -- name: count_fold
 INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1) ON CONFLICT (name) DO UPDATE SET value = kept.value + 1
 
--- Bodies by time; the index holds those that are there.
--- name: bodies_end
-SELECT at_millis FROM {prefix}calls WHERE body IS NOT NULL AND at_millis >= ? AND at_millis < ?
-ORDER BY at_millis LIMIT 1 OFFSET ?
-
+-- An index holds the bodies that are there.
 -- name: drop_bodies
-UPDATE {prefix}calls SET body = NULL WHERE body IS NOT NULL AND at_millis >= ? AND at_millis < ? RETURNING 1
+UPDATE {prefix}calls SET body = NULL WHERE body IS NOT NULL AND at_millis < ?
 
--- name: anomalies
-SELECT id FROM {prefix}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ?
-    AND length(body) > 0 ORDER BY id LIMIT ?
-
--- name: drop_body
-UPDATE {prefix}anomalies SET body = ? WHERE id = ?
+-- name: drop_bodies_of_anomalies
+UPDATE {prefix}anomalies SET body = ? WHERE resolved_at_millis IS NOT NULL AND last_at_millis < ? AND length(body) > 0
