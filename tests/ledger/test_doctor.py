@@ -19,7 +19,7 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger
-from game_operator.ledger.doctor import examination, examined, file_checks, ledger_checks, server_checks
+from game_operator.ledger.doctor import examination, examined, ledger_checks, place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine import file_systems
 from game_operator.ledger.engine.tables import VERSION, toml_texts
@@ -89,8 +89,7 @@ def on_sqlite(tmp_path: Path) -> str:
 # --- Every case -------------------------------------------------------------------------------------------------------
 
 _CODE = "".join(
-    Path(str(module.__file__)).read_text()
-    for module in (examined, examination, file_checks, ledger_checks, server_checks)
+    Path(str(module.__file__)).read_text() for module in (examined, examination, ledger_checks, place_checks)
 )
 
 
@@ -519,19 +518,19 @@ def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: py
     """By whom, and since when; those that hold none are no concern of ours."""
     with psycopg.connect(on_postgres) as other:
         other.execute("SELECT 1")
-        monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+        monkeypatch.setattr(place_checks, "_MOST_MINUTES", 0)
         assert verdicts(on_postgres, "transactions") == {"fine"}
         other.execute("SELECT 1 FROM game_operator_bets")
         ((verdict, text),) = found(on_postgres, "transactions")
         assert (verdict, f"process {other.info.backend_pid} of postgres is idle in" in text) == ("finding", True)
-        monkeypatch.setattr(server_checks, "_MOST_MINUTES", 5)
+        monkeypatch.setattr(place_checks, "_MOST_MINUTES", 5)
         assert verdicts(on_postgres, "transactions") == {"fine"}
 
 
 def test_connections_that_are_left(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before none is."""
     assert verdicts(on_postgres, "connections") == {"fine"}
-    monkeypatch.setattr(server_checks, "_LEAST_CONNECTIONS", 1_000)
+    monkeypatch.setattr(place_checks, "_LEAST_CONNECTIONS", 1_000)
     assert verdicts(on_postgres, "connections") == {"advice"}
 
 
@@ -605,7 +604,7 @@ def test_a_server_that_keeps_what_it_acknowledges(strict: PostgresServer, monkey
     run_sql_alone(strict.url, "BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'other'")
     lock = "LOCK TABLE game_operator_bets IN ROW EXCLUSIVE MODE"
     run_sql_alone(strict.url, f"BEGIN; {lock}; PREPARE TRANSACTION 'forgotten'")
-    monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+    monkeypatch.setattr(place_checks, "_MOST_MINUTES", 0)
     ((verdict, text),) = found(strict.url, "transactions")
     assert (verdict, "the prepared transaction 'forgotten'" in text) == ("finding", True)
     for name in ("forgotten", "other"):

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.books.totals import TotalsRow as TotalsRow
     from game_operator.ledger.books.verify import BooksReport as BooksReport
     from game_operator.ledger.books.verify import Finding as Finding
-    from game_operator.ledger.doctor.report import DoctorCheck as DoctorCheck
-    from game_operator.ledger.doctor.report import DoctorReport as DoctorReport
+    from game_operator.ledger.doctor.examined import DoctorCheck as DoctorCheck
+    from game_operator.ledger.doctor.examined import DoctorReport as DoctorReport
     from game_operator.ledger.memory import MemoryLedger as MemoryLedger
     from game_operator.ledger.ping import PingReport as PingReport
     from game_operator.ledger.sql import SqlLedger as SqlLedger
@@ -46,7 +46,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         {
             ".api": "Account Accounts AsyncAccounts BetRecord Ledger Outcome TableAccounts Terms Unit",
             ".async_sql": "AsyncSqlLedger",
-            ".doctor.report": "DoctorCheck DoctorReport",
+            ".doctor.examined": "DoctorCheck DoctorReport",
             ".memory": "MemoryLedger",
             ".ping": "PingReport",
             ".sql": "SqlLedger",

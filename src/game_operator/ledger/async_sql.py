@@ -19,7 +19,7 @@ from game_operator.ledger.books.maintain import MaintainReport
 from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.report import DoctorReport
+from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue

@@ -23,7 +23,7 @@ from game_operator.ledger.books.totals import (
 )
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.report import DoctorReport
+from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
