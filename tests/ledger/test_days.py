@@ -22,10 +22,10 @@ import pytest
 
 from game_operator.cli import main
 from game_operator.ledger import MaintainReport, SqlLedger
-from game_operator.ledger.books import days as module
 from game_operator.ledger.books import maintain
-from game_operator.ledger.books.days import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
+from game_operator.ledger.books import retention as module
 from game_operator.ledger.books.maintain import Maintenance, Progress
+from game_operator.ledger.books.retention import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer

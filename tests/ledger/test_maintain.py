@@ -14,8 +14,8 @@ import pytest
 from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.days import missing_days
 from game_operator.ledger.books.maintain import Progress
+from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calendar import Calendar
 from tests.support.calls import deposit, some_of_each_end, withdraw

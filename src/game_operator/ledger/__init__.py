@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from game_operator.ledger.ping import PingReport as PingReport
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
-    from game_operator.ledger.staff.bet_stops import BetStop as BetStop
+    from game_operator.ledger.staff.limits import BetStop as BetStop
+    from game_operator.ledger.staff.limits import Spent as Spent
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
-    from game_operator.ledger.staff.spending import Spent as Spent
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -51,9 +51,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".ping": "PingReport",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
-            ".staff.bet_stops": "BetStop",
+            ".staff.limits": "BetStop Spent",
             ".staff.queries": "AccountHistory BetHistory Movement",
-            ".staff.spending": "Spent",
             ".books.maintain": "MaintainReport",
             ".books.retention": "DroppedDay KeptDay",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",

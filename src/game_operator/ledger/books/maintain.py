@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.books import days, retention
+from game_operator.ledger.books import retention
 from game_operator.ledger.books.retention import ChangedError, DayFile, DroppedDay, KeptDay
 from game_operator.ledger.books.slices import (
     WINDOW,
@@ -253,10 +253,10 @@ class Maintenance:
 
     def days_made(self) -> Steps[None]:
         """Make the partitions of the coming days."""
-        for day in (yield self._read(partial(days.missing_days, self._prefix))):
+        for day in (yield self._read(partial(retention.missing_days, self._prefix))):
             if not self._progress.goes_on():
                 break
-            answer = yield from self._changed(partial(days.make_day, self._prefix, day))
+            answer = yield from self._changed(partial(retention.make_day, self._prefix, day))
             if answer is None:
                 self._progress.partitions.append(f"{day} is not made: busy")
                 break
@@ -276,7 +276,7 @@ class Maintenance:
         """Drop the postings of days that were over at a time, each after it was archived, and the bodies of before."""
         of_slices = yield self._read(partial(retention.old_days, self._prefix, before_millis // DAY_MILLIS))
         is_partitioned = self._dialect.kind == "postgres"
-        partitioned = (yield self._read(partial(days.partitioned_days, self._prefix))) if is_partitioned else ()
+        partitioned = (yield self._read(partial(retention.partitioned_days, self._prefix))) if is_partitioned else ()
         old_partitions = {day for day in partitioned if day < before_millis // DAY_MILLIS}
         for day in sorted(old_partitions.union(of_slices)):
             if not self._progress.goes_on():
@@ -341,8 +341,8 @@ class Maintenance:
             return "damaged"
         return "" if is_dropped else "missing"
 
-    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[days.Folded]:
-        folded = yield from days.fold_day(self._prefix, day)
+    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[retention.Folded]:
+        folded = yield from retention.fold_day(self._prefix, day)
         if folded.reason:
             return folded
         if folded.postings != sum(each.postings for each, _ in slices):
