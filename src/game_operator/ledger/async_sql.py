@@ -366,10 +366,10 @@ class AsyncSqlLedger(LedgerBase):
                 listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
                 read = partial(asyncio.to_thread, listing.read)
             after: R | None = None
-            for size in queries.page_sizes(most):
-                records = await read(partial(page, after, size))
+            while True:
+                records = await read(partial(page, after, most))
                 for record in filter(admits, records):
                     yield record
-                if len(records) < size:
+                if len(records) < most:
                     return
                 after = records[-1]

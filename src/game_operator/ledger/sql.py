@@ -574,9 +574,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
                 read = stack.enter_context(closing(queries.Listing(self._url))).read
             after: R | None = None
-            for size in queries.page_sizes(most):
-                records = read(partial(page, after, size))
+            while True:
+                records = read(partial(page, after, most))
                 yield from filter(admits, records)
-                if len(records) < size:
+                if len(records) < most:
                     return
                 after = records[-1]

@@ -22,7 +22,7 @@ from game_operator.cli.options import (
     read_profile,
 )
 from game_operator.cli.output import answer, answer_list, wants_json
-from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
+from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError
 
 if TYPE_CHECKING:
     from game_operator.ledger import AnomalyRecord, Outcome, SqlLedger
@@ -57,17 +57,6 @@ class AnomalyFilters:
         given = {option.name: getattr(self, option.name) for option in fields(AnomalyFilters)}
         return {name: value for name, value in given.items() if value not in (None, [])}
 
-    def check_kinds(self, ledger: "SqlLedger") -> None:
-        """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
-        from game_operator.ledger.staff.anomalies import KINDS
-
-        for kind in self.wanted.get("kind", ()):
-            # A program may keep kinds of its choice.
-            if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
-                raise typer.BadParameter(
-                    f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
-                )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenAnomalies(AnomalyFilters):
@@ -100,7 +89,6 @@ class ChosenAnomalies(AnomalyFilters):
         if not self.all_matching:
             return list(dict.fromkeys(self.anomaly_ids or ()))
         with checked_values():
-            self.check_kinds(ledger)
             found = [record.id for record in ledger.anomalies(**self.wanted)]
         count = len(found)
         if self.expect not in (None, count):
@@ -134,7 +122,6 @@ def anomalies(
 ) -> None:
     """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
     with place.opened() as ledger, checked_values():
-        filters.check_kinds(ledger)
         found = list(islice(ledger.anomalies(resolved=None if every else False, **filters.wanted), limit + 1))
     answer_list("anomalies", list(map(anomaly_document, found)), limit, COLUMNS + " body" * bodies)
 

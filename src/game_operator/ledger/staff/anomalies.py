@@ -10,7 +10,7 @@ from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.sources import Sources, refusal
-from game_operator.ledger.rules.book import FOREIGN_PLAYER, UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.rules.book import FOREIGN_PLAYER, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.steps import Execute, Steps
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
@@ -22,41 +22,6 @@ OF_SOURCE = "source || '' = ?"
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
-
-#: What a ledger and a receiver keep (docs/reference/ledger.md says what to do about each); a program may keep others.
-KINDS: Final = frozenset(
-    {
-        "amount_differs",
-        "balance_overflow",
-        "claim_of_unknown_player",
-        "conflicting_deposit",
-        "conflicting_rollback",
-        "conflicting_withdraw",
-        "damaged_books",
-        "deposit_after_rollback",
-        "deposit_by_other_player",
-        "deposit_of_declined_bet",
-        "deposit_of_spent_bet",
-        "early_deposit",
-        "early_rollback",
-        "foreign_instance",
-        FOREIGN_PLAYER,
-        "rollback_after_deposit",
-        "rollback_disagrees",
-        "rollback_of_another_bets_withdraw",
-        "rollback_of_undebited_bet",
-        "second_deposit",
-        "second_withdraw",
-        "sum_differs",
-        UNIT_DOES_NOT_FIT,
-        "unknown_player",
-        UNKNOWN_SOURCE,
-        "unreadable",
-        "withdraw_bytes_on_rollback",
-        "won_differs",
-    }
-)
-
 
 #: A condition in SQL, and its parameters.
 _Condition: TypeAlias = tuple[str, tuple[object, ...]]

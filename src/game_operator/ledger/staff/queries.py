@@ -9,10 +9,9 @@ is a REPEATABLE READ transaction that may not write.
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
-from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
@@ -445,11 +444,6 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def page_sizes(most: int) -> Iterator[int]:
-    """Yield how many records each page of a list has: few at first, because they may lie all over the table."""
-    return chain((min(64, most),), repeat(most))
 
 
 def nothing() -> Steps[None]:
