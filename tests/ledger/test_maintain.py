@@ -14,7 +14,7 @@ import pytest
 from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.maintain import Progress
+from game_operator.ledger.books.maintain import Maintenance
 from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calendar import Calendar
@@ -240,15 +240,15 @@ def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(verify, "_BETS", 2)
     for number in range(5):
         played(sealed, f"more-{number}")
-    asked: Counter[Progress] = Counter()
+    asked: Counter[Maintenance] = Counter()
     most = [3]
 
-    def goes_on(progress: Progress) -> bool:
-        asked[progress] += 1
-        progress.finished = progress.finished and asked[progress] <= most[0]
-        return progress.finished
+    def goes_on(maintained: Maintenance) -> bool:
+        asked[maintained] += 1
+        maintained.finished = maintained.finished and asked[maintained] <= most[0]
+        return maintained.finished
 
-    monkeypatch.setattr(Progress, "goes_on", goes_on)
+    monkeypatch.setattr(Maintenance, "goes_on", goes_on)
     reports = [sealed.maintain()]
     assert (reports[0].finished, reports[0].sound) == (False, True)
     while not reports[-1].finished:

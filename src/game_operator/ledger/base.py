@@ -21,7 +21,6 @@ from game_operator.ledger.books.maintain import (
     Aside,
     MaintainReport,
     Maintenance,
-    Progress,
     analyzed,
     last_run,
     own_tables,
@@ -382,13 +381,13 @@ class LedgerBase(Forkable, ABC):
     ) -> Steps[MaintainReport]:
         age = None if drop_after is None else age_millis(drop_after)
         folder = check_archive(archive, age)
-        progress, prefix = Progress(self._prefix, seconds), self._prefix
+        prefix = self._prefix
         last_millis = yield partial(self._read, partial(last_run, prefix))
         close = yield from self._days_closed(None)
         begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
         with self._beside() as read:
             aside = Aside(self._elsewhere, self._nap)
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress, aside)
+            maintenance = Maintenance(self._fit, read, as_steps(self._write), aside, seconds)
             if self._fit.kind == "postgres":
                 yield from self._analyzed(without_statistics=True)
                 yield from maintenance.days_made()
@@ -396,11 +395,11 @@ class LedgerBase(Forkable, ABC):
             yield from maintenance.again(begun.at_millis, last_millis)
             if age is not None:
                 yield from maintenance.dropped(begun.at_millis - age, folder)
-        if progress.goes_on():
+        if maintenance.goes_on():
             yield from self._tidied()
             yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
         marks = yield partial(self._read, partial(read_marks, prefix))
-        return progress.report(marks, close)
+        return maintenance.report(marks, close)
 
     def _tidied(self) -> Steps[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
