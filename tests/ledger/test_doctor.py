@@ -122,7 +122,7 @@ def test_a_ledger_that_serves(served: str) -> None:
     """The method, awaited or not, and the function for a ledger that is not open find the same; nothing is written."""
     before = rows(served, "SELECT name, value FROM {p}meta ORDER BY 1")
     with SqlLedger(served) as ledger:
-        report = ledger.doctor(full=True)
+        report = ledger.doctor()
         assert ledger.apply(deposit("b1")).applied
 
     async def awaited() -> DoctorReport:
@@ -130,7 +130,7 @@ def test_a_ledger_that_serves(served: str) -> None:
             return await ledger.doctor()
 
     names = [check.name for check in report.checks]
-    assert [check.name for check in asyncio.run(awaited()).checks] == [each for each in names if each != "contents"]
+    assert [check.name for check in asyncio.run(awaited()).checks] == names
     expected = {"fsync", "full_page_writes"} if not is_sqlite(served) else set()
     assert {check.name for check in report.findings} - {"disk"} == expected
     assert report.sound == (not report.findings)
@@ -401,14 +401,7 @@ def test_another_journal_mode(on_sqlite: str) -> None:
 
 
 def test_a_file_that_is_damaged(on_sqlite: str) -> None:
-    """A page is overwritten: the full doctor says so. A file that is no database cannot be read."""
-    assert verdicts(on_sqlite, "contents") == set()
-    assert verdicts(on_sqlite, "contents", full=True) == {"fine"}
-    root = rows(on_sqlite, "SELECT rootpage FROM sqlite_master WHERE name = '{p}documents'")[0][0]
-    with Path(path_in(on_sqlite)).open("r+b") as file:
-        file.seek((root - 1) * 4096)
-        file.write(b"\xff" * 4096)
-    assert verdicts(on_sqlite, "contents", full=True) == {"finding"}
+    """A file that is no database cannot be read."""
     Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
     assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
 
@@ -416,7 +409,7 @@ def test_a_file_that_is_damaged(on_sqlite: str) -> None:
 def test_in_memory() -> None:
     """It ends with its process."""
     with SqlLedger("sqlite:///:memory:") as ledger:
-        assert [check.name for check in ledger.doctor(full=True).findings] == ["file"]
+        assert [check.name for check in ledger.doctor().findings] == ["file"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------

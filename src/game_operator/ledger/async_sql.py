@@ -264,12 +264,11 @@ class AsyncSqlLedger(LedgerBase):
         *,
         sources: Collection[str] | None = None,
         prefixes: Collection[str] | None = None,
-        full: bool = False,
     ) -> DoctorReport:
         """Return what could lose or double money here, as ``SqlLedger.doctor`` does."""
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
-        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
+        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does; return what was changed."""

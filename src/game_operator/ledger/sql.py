@@ -421,7 +421,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         *,
         sources: Collection[str] | None = None,
         prefixes: Collection[str] | None = None,
-        full: bool = False,
     ) -> DoctorReport:
         """
         Look for what could lose or double money here: settings, rights, disks, clocks, and what nobody has looked at.
@@ -431,7 +430,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             sources: The sources that the ledger should know; any other is a finding. None if you do not say.
             prefixes: The table prefixes of other ledgers that belong in this database. None if you do not say.
-            full: Whether to check each page of a file of SQLite, which reads all of it.
 
         Raises:
             TypeError, ValueError: A source has a name that none can have.
@@ -439,7 +437,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
-        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
+        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
 
     def totals(
         self,

@@ -35,7 +35,6 @@ def doctor_script(
     sources: Collection[str] | None = None,
     prefixes: Collection[str] | None = None,
     *,
-    full: bool = False,
     only: str | None = None,
 ) -> Steps[DoctorReport]:
     """
@@ -46,7 +45,6 @@ def doctor_script(
         prefix: How the names of its tables begin.
         sources: The sources that it should know; None if any may be right.
         prefixes: Those of other ledgers that may be in the database.
-        full: Whether to read all of a file of SQLite.
         only: The one check to do, beside those that it rests on.
 
     Raises:
@@ -63,7 +61,6 @@ def doctor_script(
         questions_for(prefix),
         None if sources is None else frozenset(map(check_source_name, sources)),
         None if prefixes is None else frozenset(map(check_prefix, prefixes)),
-        full,
     )
     return _examination(examined, only)
 

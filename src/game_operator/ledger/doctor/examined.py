@@ -79,7 +79,6 @@ class Examined:
         url, prefix, kind: Where the ledger is.
         questions: The statements of doctor.sql.
         expected_sources, expected_prefixes: Those that the operator knows of; None if that was not said.
-        full: Whether to read everything.
         tables: The names of all tables.
         meta: The rows of the table ``meta``.
         version: The version of the tables; 0 if there are none.
@@ -93,7 +92,6 @@ class Examined:
     questions: dict[str, str]
     expected_sources: frozenset[str] | None = None
     expected_prefixes: frozenset[str] | None = None
-    full: bool = False
     tables: frozenset[str] = frozenset()
     meta: dict[str, int] = field(default_factory=dict)
     version: int = 0

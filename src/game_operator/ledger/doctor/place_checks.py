@@ -64,13 +64,6 @@ def _journal_mode(_examined: Examined) -> Steps[list[Case]]:
     return cases or [case("wal")]
 
 
-def _contents(examined: Examined) -> Steps[list[Case]]:
-    if not examined.full:
-        return []
-    rows = yield Execute("PRAGMA main.quick_check(1)", ())
-    return [case("sound") if rows[0][0] == "ok" else case("damaged", problem=rows[0][0])]
-
-
 def _machines_clock(examined: Examined) -> Steps[list[Case]]:
     """Compare this machine's clock with the rows."""
     behind = yield from is_behind_rows(examined)
@@ -83,7 +76,6 @@ FILE_CHECKS: dict[str, Check] = {
     "file system": _file_system,
     "disk": _disk_of_file,
     "journal mode": _journal_mode,
-    "contents": _contents,
     "clock": _machines_clock,
 }
 #: What is asked of a database in memory.
