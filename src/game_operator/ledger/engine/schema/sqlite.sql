@@ -25,7 +25,6 @@ CREATE TABLE {prefix}clocks (
 -- Which ledger moves the balances in a table of the operator's. All ledgers here share this table, so its name is fixed.
 CREATE TABLE IF NOT EXISTS game_operator_balance_tables (
     name TEXT NOT NULL PRIMARY KEY,
-    id INTEGER NOT NULL,
     prefix TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
