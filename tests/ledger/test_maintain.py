@@ -469,16 +469,6 @@ def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
 
 
-def test_tables_without_statistics_get_them_first(postgres_url: str) -> None:
-    """A restored database has none. A page would read the whole table; here the run has no time left for the end."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        played(ledger)
-        assert not ledger.maintain(seconds=0).finished
-    known = rows(postgres_url, "SELECT DISTINCT tablename FROM pg_stats WHERE tablename IN ('{p}calls', '{p}postings')")
-    assert len(known) == 2
-
-
 def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> None:
     """With them SQLite 3.40 made a Bloom filter of the index by account, which dropped rows that match."""
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:

@@ -389,7 +389,6 @@ class LedgerBase(Forkable, ABC):
             aside = Aside(self._elsewhere, self._nap)
             maintenance = Maintenance(self._fit, read, as_steps(self._write), aside, seconds)
             if self._fit.kind == "postgres":
-                yield from self._analyzed(without_statistics=True)
                 yield from maintenance.days_made()
             yield from maintenance.news(begun.position, begun.at_millis)
             yield from maintenance.again(begun.at_millis, last_millis)
@@ -406,12 +405,7 @@ class LedgerBase(Forkable, ABC):
         if self._fit.kind == "sqlite":
             yield self._connected.tidy
             return
-        yield from self._analyzed()
-
-    def _analyzed(self, *, without_statistics: bool = False) -> Steps[None]:
-        for table in (
-            yield partial(self._read, partial(own_tables, self._prefix, without_statistics=without_statistics))
-        ):
+        for table in (yield partial(self._read, partial(own_tables, self._prefix))):
             yield partial(self._write, partial(analyzed, table))
 
     def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
@@ -429,9 +423,7 @@ class LedgerBase(Forkable, ABC):
         """Store the totals of finished days; what of them is stored stays as it is."""
         prefix = self._prefix
         wanted = yield from self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
-        if self._fit.kind == "postgres":
-            return (yield partial(self._write, partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
-        while True:  # SQLite's one write lock is not held while whole tables are read.
+        while True:  # No lock is held while whole tables are read.
             draft = yield partial(self._survey, partial(totals.close_drafted, prefix, wanted))
             if draft.is_empty or (yield partial(self._write, partial(totals.close_stored, prefix, draft))):
                 return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

@@ -369,10 +369,9 @@ def last_run(prefix: str) -> Steps[int | None]:
     return (yield Execute(_sql(prefix)["last_run"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
 
-def own_tables(prefix: str, *, without_statistics: bool = False) -> Steps[list[str]]:
-    """Return the ledger's tables in PostgreSQL whose statistics this user may renew, or those that have none."""
-    name = "tables_without_statistics" if without_statistics else "tables"
-    return [row[0] for row in (yield Execute(_sql(prefix)[name], ()))]
+def own_tables(prefix: str) -> Steps[list[str]]:
+    """Return the ledger's tables in PostgreSQL whose statistics this user may renew."""
+    return [row[0] for row in (yield Execute(_sql(prefix)["tables"], ()))]
 
 
 def analyzed(table: str) -> Steps[None]:

@@ -395,21 +395,12 @@ def close_stored(prefix: str, draft: Draft) -> Steps[bool]:
     if last != draft.last:
         return False
     close = draft.close
-    yield Execute(_sql(prefix)["insert_close"], close)
+    if not (yield Execute(_sql(prefix)["insert_close"], close)):  # Another process was first.
+        return False
     lines = [(close.number, line, *map(_plain, row)) for line, row in enumerate(draft.rows, 1)]
     if lines:
         yield Execute(_sql(prefix)["insert_total"], lines, many=True)
     return True
-
-
-def closed_in_postgres(prefix: str, wanted: Close) -> Steps[TotalsClose]:
-    """Draft and store a close in one transaction, while no other process does."""
-    yield Execute(_sql(prefix)["alone"], ())
-    yield Execute(_sql(prefix)["one_at_a_time"], ())
-    draft = yield from close_drafted(prefix, wanted)
-    if not draft.is_empty:
-        yield from close_stored(prefix, draft)
-    return draft.report
 
 
 def _plain(value: Any) -> Any:
