@@ -61,10 +61,6 @@ def _anomalies(sorts: str = "", **wanted: Any) -> Look:
     return Look(lambda *_: page_of_anomalies(DEFAULT_PREFIX, Wanted(**wanted), None, 50), sorts)
 
 
-def _account(before: str | None) -> Look:
-    return Look(lambda *_: queries.account_history(DEFAULT_PREFIX, "p7", 5, before))
-
-
 def _phase(name: str, sorts: str = "") -> Look:
     def script(known: Any, dialect: Any) -> Steps[object]:
         cursor = json.dumps({"phase": name, "millis": -(2**62), "bet": ""})
@@ -81,8 +77,7 @@ def _findings(sorts: str = "", *, resolved: bool, subject: str | None = None) ->
 LOOKS: Final[dict[str, Look]] = {
     "bet": Look(lambda known, _: queries.bet(DEFAULT_PREFIX, known["bet"], "")),
     "history": Look(lambda known, _: queries.bet_history(DEFAULT_PREFIX, known["bet"], ""), "the rows of one bet"),
-    "account history": _account(None),
-    "account history, a page": _account("1700000000000.5"),
+    "account history": Look(lambda *_: queries.account_history(DEFAULT_PREFIX, "p7", 5)),
     "bets": _bets(),
     "bets until": _bets(until_millis=2**61),
     **{f"bets {state.value}": _bets(state=state) for state in BetState},

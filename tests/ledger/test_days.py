@@ -22,10 +22,10 @@ import pytest
 
 from game_operator.cli import main
 from game_operator.ledger import MaintainReport, SqlLedger
-from game_operator.ledger.books import days as module
 from game_operator.ledger.books import maintain
-from game_operator.ledger.books.days import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
-from game_operator.ledger.books.maintain import Maintenance, Progress
+from game_operator.ledger.books import retention as module
+from game_operator.ledger.books.maintain import Maintenance
+from game_operator.ledger.books.retention import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -411,8 +411,8 @@ def test_postings_of_a_wrong_clock_move_when_their_day_comes(ledger: SqlLedger, 
     assert rows(postgres_url, WHERE) == [(part(ahead), 1), (f"{P}postings_default", 2)]
 
 
-def _out_of_time(progress: Progress) -> bool:
-    progress.finished = False
+def _out_of_time(maintained: Maintenance) -> bool:
+    maintained.finished = False
     return False
 
 
@@ -437,7 +437,7 @@ def test_the_command_says_which_file_cannot_be_written(
     assert main(arguments) == 0
     assert str(day) in capsys.readouterr().out
     # All is done already, and no time is left.
-    monkeypatch.setattr("game_operator.ledger.books.maintain.Progress.goes_on", _out_of_time)
+    monkeypatch.setattr("game_operator.ledger.books.maintain.Maintenance.goes_on", _out_of_time)
     assert main(arguments) == 0
     assert re.match(r"finished +no\b", capsys.readouterr().out)
 

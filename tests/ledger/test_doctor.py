@@ -19,7 +19,7 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger
-from game_operator.ledger.doctor import examination, examined, file_checks, ledger_checks, server_checks
+from game_operator.ledger.doctor import examination, examined, ledger_checks, place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine import file_systems
 from game_operator.ledger.engine.tables import VERSION, toml_texts
@@ -89,8 +89,7 @@ def on_sqlite(tmp_path: Path) -> str:
 # --- Every case -------------------------------------------------------------------------------------------------------
 
 _CODE = "".join(
-    Path(str(module.__file__)).read_text()
-    for module in (examined, examination, file_checks, ledger_checks, server_checks)
+    Path(str(module.__file__)).read_text() for module in (examined, examination, ledger_checks, place_checks)
 )
 
 
@@ -123,7 +122,7 @@ def test_a_ledger_that_serves(served: str) -> None:
     """The method, awaited or not, and the function for a ledger that is not open find the same; nothing is written."""
     before = rows(served, "SELECT name, value FROM {p}meta ORDER BY 1")
     with SqlLedger(served) as ledger:
-        report = ledger.doctor(full=True)
+        report = ledger.doctor()
         assert ledger.apply(deposit("b1")).applied
 
     async def awaited() -> DoctorReport:
@@ -131,7 +130,7 @@ def test_a_ledger_that_serves(served: str) -> None:
             return await ledger.doctor()
 
     names = [check.name for check in report.checks]
-    assert [check.name for check in asyncio.run(awaited()).checks] == [each for each in names if each != "contents"]
+    assert [check.name for check in asyncio.run(awaited()).checks] == names
     expected = {"fsync", "full_page_writes"} if not is_sqlite(served) else set()
     assert {check.name for check in report.findings} - {"disk"} == expected
     assert report.sound == (not report.findings)
@@ -402,14 +401,7 @@ def test_another_journal_mode(on_sqlite: str) -> None:
 
 
 def test_a_file_that_is_damaged(on_sqlite: str) -> None:
-    """A page is overwritten: the full doctor says so. A file that is no database cannot be read."""
-    assert verdicts(on_sqlite, "contents") == set()
-    assert verdicts(on_sqlite, "contents", full=True) == {"fine"}
-    root = rows(on_sqlite, "SELECT rootpage FROM sqlite_master WHERE name = '{p}documents'")[0][0]
-    with Path(path_in(on_sqlite)).open("r+b") as file:
-        file.seek((root - 1) * 4096)
-        file.write(b"\xff" * 4096)
-    assert verdicts(on_sqlite, "contents", full=True) == {"finding"}
+    """A file that is no database cannot be read."""
     Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
     assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
 
@@ -417,7 +409,7 @@ def test_a_file_that_is_damaged(on_sqlite: str) -> None:
 def test_in_memory() -> None:
     """It ends with its process."""
     with SqlLedger("sqlite:///:memory:") as ledger:
-        assert [check.name for check in ledger.doctor(full=True).findings] == ["file"]
+        assert [check.name for check in ledger.doctor().findings] == ["file"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -519,19 +511,19 @@ def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: py
     """By whom, and since when; those that hold none are no concern of ours."""
     with psycopg.connect(on_postgres) as other:
         other.execute("SELECT 1")
-        monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+        monkeypatch.setattr(place_checks, "_MOST_MINUTES", 0)
         assert verdicts(on_postgres, "transactions") == {"fine"}
         other.execute("SELECT 1 FROM game_operator_bets")
         ((verdict, text),) = found(on_postgres, "transactions")
         assert (verdict, f"process {other.info.backend_pid} of postgres is idle in" in text) == ("finding", True)
-        monkeypatch.setattr(server_checks, "_MOST_MINUTES", 5)
+        monkeypatch.setattr(place_checks, "_MOST_MINUTES", 5)
         assert verdicts(on_postgres, "transactions") == {"fine"}
 
 
 def test_connections_that_are_left(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before none is."""
     assert verdicts(on_postgres, "connections") == {"fine"}
-    monkeypatch.setattr(server_checks, "_LEAST_CONNECTIONS", 1_000)
+    monkeypatch.setattr(place_checks, "_LEAST_CONNECTIONS", 1_000)
     assert verdicts(on_postgres, "connections") == {"advice"}
 
 
@@ -605,7 +597,7 @@ def test_a_server_that_keeps_what_it_acknowledges(strict: PostgresServer, monkey
     run_sql_alone(strict.url, "BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'other'")
     lock = "LOCK TABLE game_operator_bets IN ROW EXCLUSIVE MODE"
     run_sql_alone(strict.url, f"BEGIN; {lock}; PREPARE TRANSACTION 'forgotten'")
-    monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+    monkeypatch.setattr(place_checks, "_MOST_MINUTES", 0)
     ((verdict, text),) = found(strict.url, "transactions")
     assert (verdict, "the prepared transaction 'forgotten'" in text) == ("finding", True)
     for name in ("forgotten", "other"):

@@ -24,7 +24,7 @@ from game_operator.backoffice.reconcile.by_hand import resolve
 from game_operator.errors import SchemaError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
-from game_operator.ledger.books.days import make_day
+from game_operator.ledger.books.retention import make_day
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.tables import VERSION, table_names
 from game_operator.ledger.rules.book import Item, NewFinding

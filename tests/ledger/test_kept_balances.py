@@ -64,15 +64,6 @@ _MEDDLING = [
         _trigger("DELETE FROM players WHERE id = NEW.id; RETURN NULL;", when="AFTER"),
         id="a trigger deletes the row",
     ),
-    pytest.param("postgres", ["CREATE RULE meddle AS ON UPDATE TO players DO INSTEAD NOTHING"], id="a rule instead"),
-    pytest.param(
-        "postgres",
-        [
-            "CREATE TABLE journal (balance numeric)",
-            "CREATE RULE meddle AS ON UPDATE TO players DO ALSO INSERT INTO journal VALUES (NEW.balance)",
-        ],
-        id="a rule as well, which one statement cannot have",
-    ),
     pytest.param(
         "postgres",
         [

@@ -154,7 +154,7 @@ def test_the_event_loop_does_not_wait_for_a_page(database_url: str) -> None:
             threads.given = 0
             return len([bet async for bet in ledger.bets()]), threads.given
 
-    assert asyncio.run(play()) == (1_500, 3)
+    assert asyncio.run(play()) == (1_500, 2)
 
 
 def test_a_cancelled_list_leaves_no_connection(postgres_url: str, postgres: PostgresServer) -> None:

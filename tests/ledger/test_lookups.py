@@ -4,7 +4,6 @@ import random
 import time
 from collections.abc import Callable
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -85,18 +84,11 @@ def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
             assert [(record.id,) for record in history.anomalies] == anomalies
 
 
-def paged(ledger: SqlLedger, most: int, between: Callable[[], object] = lambda: None) -> list[Movement]:
-    """Return all movements of p1, the newest first, read page by page; something happens *between* two."""
-    found: list[Movement] = []
-    page = ledger.account_history("p1", most=most)
-    while True:
-        assert [move.at_millis for move in page.movements] == sorted(move.at_millis for move in page.movements)
-        found += reversed(page.movements)
-        if page.earlier is None:
-            return found
-        assert len(page.movements) == most
-        between()
-        page = ledger.account_history("p1", most=most, before=page.earlier)
+def latest(ledger: SqlLedger, most: int = 1_000) -> list[Movement]:
+    """Return the latest movements of p1, the newest first."""
+    movements = ledger.account_history("p1", most=most).movements
+    assert [move.at_millis for move in movements] == sorted(move.at_millis for move in movements)
+    return [*reversed(movements)]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -105,7 +97,7 @@ def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
     """Each of them, whatever it is of: a withdraw, a deposit, a rollback, a claim, a repair or a payment."""
     with SqlLedger(url) as ledger:
         any_history(ledger, random.Random(seed))
-        found = paged(ledger, 5)
+        found = latest(ledger)
     posted = rows(
         url,
         "SELECT p.operation, p.tx_id, c.bet_id FROM {p}postings AS p LEFT JOIN {p}calls AS c ON "
@@ -115,34 +107,22 @@ def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
     assert [(move.operation, move.tx_id, move.bet_id) for move in found] == posted
 
 
-def test_movements_of_damaged_books_name_the_bets_of_their_calls(url: str) -> None:
-    """Another bet names the call, too; and the only one that does is of another account."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for bet_id in ("b1", "b2", "b3"):
-            ledger.apply(withdraw(bet_id))
-        damage(url, ["UPDATE {p}bets SET withdraw_tx_id = 'withdraw:bet:b1' WHERE bet_id = 'b2'"])
-        damage(url, ["UPDATE {p}bets SET withdraw_tx_id = 'withdraw:bet:b3', account = 'p2' WHERE bet_id = 'b2'"])
-        found = paged(ledger, 50)
-    assert [move.bet_id for move in found] == ["b3", "b2", "b1", None]
-
-
-def test_pages_of_an_account(url: str) -> None:
-    """Each movement once, the newest first, what is carried as the oldest; both sides of the end of a page."""
+def test_the_latest_movements_of_an_account(url: str) -> None:
+    """What is carried is the oldest; both sides of the end of a list."""
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal(100))
         for number in range(5):
             ledger.apply(withdraw(f"b{number}"))
         run(url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
-        for most in (1, 2, 3, 6, 7, 8, 50):
-            found = [move.bet_id or move.operation for move in paged(ledger, most)]
-            assert found == ["b4", "b3", "b2", "b1", "b0", "open", "carry"], most
+        expected = ["b4", "b3", "b2", "b1", "b0", "open", "carry"]
+        for most in (1, 2, 6, 7, 8, 50):
+            assert [move.bet_id or move.operation for move in latest(ledger, most)] == expected[:most]
         for most in (0, -1):
             with pytest.raises(ValueError, match=f"most is {most}: pass 1 or more"):
                 ledger.account_history("p1", most=most)
 
 
-def test_pages_of_years(url: str) -> None:
+def test_movements_of_years(url: str) -> None:
     """Movements are found however long nothing moved between them, also those that are later than the account."""
     now = time.time_ns() // 1_000_000
     midnight = now // 86_400_000 * 86_400_000
@@ -157,54 +137,7 @@ def test_pages_of_years(url: str) -> None:
                 f"VALUES ('p1', 1, '', 'adjust', 'x', {millis})",
             )
         for most in (1, 4, 100):
-            assert [move.at_millis for move in paged(ledger, most)] == sorted(times, reverse=True), most
-
-
-def test_pages_while_calls_go_on(url: str) -> None:
-    """What is posted between two pages is newer than all of them: no row comes twice, and none is skipped."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for number in range(7):
-            ledger.apply(withdraw(f"b{number}"))
-        late = iter(range(100))
-        found = paged(ledger, 2, lambda: ledger.apply(withdraw(f"late{next(late)}")))
-    assert [move.bet_id for move in found] == [*(f"b{number}" for number in reversed(range(7))), None]
-
-
-def test_pages_after_a_time_was_corrected(sqlite_url: str) -> None:
-    """Movements that a wrong clock dated in the future come once, too, and so do those with the same time."""
-    now = [1_000_000]
-    with SqlLedger(sqlite_url, clock_millis=lambda: now[0]) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        now[0] = 9_000_000
-        for number in range(4):
-            ledger.apply(withdraw(f"ahead{number}"))
-    now[0] = 2_000_000
-    with SqlLedger(sqlite_url, clock_millis=lambda: now[0]) as ledger:
-
-        def correct() -> None:
-            if ledger.account_history("p1").at_millis > now[0]:
-                ledger.correct_time("p1")
-                now[0] = 9_000_000 - 2
-                for number in range(4):
-                    ledger.apply(withdraw(f"then{number}"))
-
-        before = {move.tx_id for move in paged(ledger, 100)}
-        found = [move.tx_id for move in paged(ledger, 1, correct)]
-        assert len(found) == len(set(found))
-        assert before <= set(found)
-        again = paged(ledger, 2)
-    assert len(again) == len({move.tx_id for move in again}) == 9
-    assert all(newer.at_millis >= older.at_millis for newer, older in pairwise(again))
-
-
-def test_what_is_no_position(sqlite_url: str) -> None:
-    """Only what a page gives is taken."""
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for before in ("", "x", "1", "1.", "1.2.3", "1,2", " 1.2", "1.2\n", "9" * 30 + ".1"):
-            with pytest.raises(ValueError, match="must be the earlier of a page"):
-                ledger.account_history("p1", before=before)
+            assert [move.at_millis for move in latest(ledger, most)] == sorted(times, reverse=True)[:most]
 
 
 def played(ledger: SqlLedger | MemoryLedger) -> None:

@@ -14,8 +14,8 @@ import pytest
 from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.days import missing_days
-from game_operator.ledger.books.maintain import Progress
+from game_operator.ledger.books.maintain import Maintenance
+from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calendar import Calendar
 from tests.support.calls import deposit, some_of_each_end, withdraw
@@ -240,15 +240,15 @@ def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(verify, "_BETS", 2)
     for number in range(5):
         played(sealed, f"more-{number}")
-    asked: Counter[Progress] = Counter()
+    asked: Counter[Maintenance] = Counter()
     most = [3]
 
-    def goes_on(progress: Progress) -> bool:
-        asked[progress] += 1
-        progress.finished = progress.finished and asked[progress] <= most[0]
-        return progress.finished
+    def goes_on(maintained: Maintenance) -> bool:
+        asked[maintained] += 1
+        maintained.finished = maintained.finished and asked[maintained] <= most[0]
+        return maintained.finished
 
-    monkeypatch.setattr(Progress, "goes_on", goes_on)
+    monkeypatch.setattr(Maintenance, "goes_on", goes_on)
     reports = [sealed.maintain()]
     assert (reports[0].finished, reports[0].sound) == (False, True)
     while not reports[-1].finished:
@@ -467,16 +467,6 @@ def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings = 0") == [(0,)]
     assert sealed.maintain().finished
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
-
-
-def test_tables_without_statistics_get_them_first(postgres_url: str) -> None:
-    """A restored database has none. A page would read the whole table; here the run has no time left for the end."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        played(ledger)
-        assert not ledger.maintain(seconds=0).finished
-    known = rows(postgres_url, "SELECT DISTINCT tablename FROM pg_stats WHERE tablename IN ('{p}calls', '{p}postings')")
-    assert len(known) == 2
 
 
 def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> None:

@@ -23,7 +23,7 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.books.days import fold_day, make_day
+from game_operator.ledger.books.retention import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
 from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts

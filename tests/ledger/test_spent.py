@@ -272,7 +272,7 @@ def test_indexes_lead_to_it(ledger: SqlLedger, database_url: str) -> None:
     if is_sqlite(database_url):
         from game_operator.ledger.engine.tables import sql_texts
 
-        sql = sql_texts("game_operator.ledger.staff", "spending.sql", prefix="{p}")["sqlite_spent"]
+        sql = sql_texts("game_operator.ledger.staff", "limits.sql", prefix="{p}")["sqlite_spent"]
         plan = " ".join(str(row[-1]) for row in rows(database_url, f"EXPLAIN QUERY PLAN {sql}", *["p1", 0] * 3, 0))
         assert "bets_of_account (account=? AND opened_at_millis>?)" in plan
         assert plan.count("calls_beside_bets (account=? AND at_millis>?)") == 2

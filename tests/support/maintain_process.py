@@ -25,7 +25,7 @@ import psycopg
 from game_operator.cli import main
 from game_operator.cli.app import run as run  # Imported before the first fork.
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.books import days, maintain, retention, verify
+from game_operator.ledger.books import maintain, retention, verify
 
 __all__ = ["Ended", "Maintainer"]
 
@@ -147,7 +147,7 @@ def _watch(steps: _Steps) -> None:
         execute = steps.before(sqlite3.Connection.execute)
         executemany = steps.before(sqlite3.Connection.executemany)
 
-    connect, maintained, missing = sqlite3.connect, SqlLedger.maintain, days.missing_days
+    connect, maintained, missing = sqlite3.connect, SqlLedger.maintain, retention.missing_days
 
     def maintain_in_steps(ledger: SqlLedger, **options: Any) -> Any:
         steps.is_on = True
@@ -160,9 +160,11 @@ def _watch(steps: _Steps) -> None:
         sqlite3: {"connect": lambda *given, **more: connect(*given, **more, factory=Connection)},
         psycopg.Cursor: {name: steps.before(getattr(psycopg.Cursor, name)) for name in ("execute",)},
         os: {"fsync": steps.before(os.fsync), "replace": steps.before(os.replace)},
-        retention: {"mkstemp": steps.before(tempfile.mkstemp), "_BATCH": 40},
+        retention: {
+            "mkstemp": steps.before(tempfile.mkstemp),
+            "missing_days": lambda prefix: missing(prefix, 3),
+        },
         retention.DayFile: {"add": steps.before(retention.DayFile.add)},
-        days: {"missing_days": lambda prefix: missing(prefix, 3)},
         SqlLedger: {"maintain": maintain_in_steps},
         maintain: {"WINDOW": 25, "_SLICES": 4},
         verify: {"_ACCOUNTS": 4, "_BETS": 20},

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from game_operator.ledger import MaintainReport, SqlLedger
-from game_operator.ledger.books import days, retention, totals
+from game_operator.ledger.books import retention, totals
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, rows, run
 
 __all__ = ["DAY_MILLIS", "at_time", "drop", "dropping", "keep_one"]
@@ -36,7 +36,7 @@ def at_time(url: str, now_millis: int, prefix: str = DEFAULT_PREFIX) -> Iterator
     begun = totals.close_begun
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "close_begun", lambda prefix, day, _, dialect: begun(prefix, day, now_millis, dialect))
-        patch.setattr(days.missing_days, "__defaults__", (-1,))
+        patch.setattr(retention.missing_days, "__defaults__", (-1,))
         patch.setattr(retention, "PAUSE_SECONDS", 0.0)
         yield
     calls = (row[0] for row in rows(url, _of(prefix, "SELECT at_millis FROM {p}calls")))

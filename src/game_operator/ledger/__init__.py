@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from game_operator.ledger.books.totals import TotalsRow as TotalsRow
     from game_operator.ledger.books.verify import BooksReport as BooksReport
     from game_operator.ledger.books.verify import Finding as Finding
-    from game_operator.ledger.doctor.report import DoctorCheck as DoctorCheck
-    from game_operator.ledger.doctor.report import DoctorReport as DoctorReport
+    from game_operator.ledger.doctor.examined import DoctorCheck as DoctorCheck
+    from game_operator.ledger.doctor.examined import DoctorReport as DoctorReport
     from game_operator.ledger.memory import MemoryLedger as MemoryLedger
     from game_operator.ledger.ping import PingReport as PingReport
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
-    from game_operator.ledger.staff.bet_stops import BetStop as BetStop
+    from game_operator.ledger.staff.limits import BetStop as BetStop
+    from game_operator.ledger.staff.limits import Spent as Spent
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
-    from game_operator.ledger.staff.spending import Spent as Spent
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -46,14 +46,13 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         {
             ".api": "Account Accounts AsyncAccounts BetRecord Ledger Outcome TableAccounts Terms Unit",
             ".async_sql": "AsyncSqlLedger",
-            ".doctor.report": "DoctorCheck DoctorReport",
+            ".doctor.examined": "DoctorCheck DoctorReport",
             ".memory": "MemoryLedger",
             ".ping": "PingReport",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
-            ".staff.bet_stops": "BetStop",
+            ".staff.limits": "BetStop Spent",
             ".staff.queries": "AccountHistory BetHistory Movement",
-            ".staff.spending": "Spent",
             ".books.maintain": "MaintainReport",
             ".books.retention": "DroppedDay KeptDay",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",

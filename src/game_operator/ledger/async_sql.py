@@ -19,7 +19,7 @@ from game_operator.ledger.books.maintain import MaintainReport
 from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.report import DoctorReport
+from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
@@ -33,10 +33,9 @@ from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
-from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.staff.limits import BetStop, Spent, checked_since, checked_stop, spent, start_bets, stop_bets
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
-from game_operator.ledger.staff.spending import Spent, checked_since, spent
 from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -251,12 +250,10 @@ class AsyncSqlLedger(LedgerBase):
         """Return all that is known of a bet, as ``SqlLedger.history`` does."""
         return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
 
-    async def account_history(
-        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
-    ) -> AccountHistory:
+    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """Return an account and its latest movements, as ``SqlLedger.account_history`` does."""
         account = account_asked_for(player_id, self._accounts)
-        return await self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
+        return await self._survey(partial(queries.account_history, self._prefix, account, most), "history")
 
     async def verify(self, *, full: bool = False) -> BooksReport:
         """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""
@@ -267,12 +264,11 @@ class AsyncSqlLedger(LedgerBase):
         *,
         sources: Collection[str] | None = None,
         prefixes: Collection[str] | None = None,
-        full: bool = False,
     ) -> DoctorReport:
         """Return what could lose or double money here, as ``SqlLedger.doctor`` does."""
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
-        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
+        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does; return what was changed."""
@@ -369,10 +365,10 @@ class AsyncSqlLedger(LedgerBase):
                 listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
                 read = partial(asyncio.to_thread, listing.read)
             after: R | None = None
-            for size in queries.page_sizes(most):
-                records = await read(partial(page, after, size))
+            while True:
+                records = await read(partial(page, after, most))
                 for record in filter(admits, records):
                     yield record
-                if len(records) < size:
+                if len(records) < most:
                     return
                 after = records[-1]

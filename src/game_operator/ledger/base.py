@@ -21,7 +21,6 @@ from game_operator.ledger.books.maintain import (
     Aside,
     MaintainReport,
     Maintenance,
-    Progress,
     analyzed,
     last_run,
     own_tables,
@@ -382,37 +381,31 @@ class LedgerBase(Forkable, ABC):
     ) -> Steps[MaintainReport]:
         age = None if drop_after is None else age_millis(drop_after)
         folder = check_archive(archive, age)
-        progress, prefix = Progress(self._prefix, seconds), self._prefix
+        prefix = self._prefix
         last_millis = yield partial(self._read, partial(last_run, prefix))
         close = yield from self._days_closed(None)
         begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
         with self._beside() as read:
             aside = Aside(self._elsewhere, self._nap)
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress, aside)
+            maintenance = Maintenance(self._fit, read, as_steps(self._write), aside, seconds)
             if self._fit.kind == "postgres":
-                yield from self._analyzed(without_statistics=True)
                 yield from maintenance.days_made()
             yield from maintenance.news(begun.position, begun.at_millis)
             yield from maintenance.again(begun.at_millis, last_millis)
             if age is not None:
                 yield from maintenance.dropped(begun.at_millis - age, folder)
-        if progress.goes_on():
+        if maintenance.goes_on():
             yield from self._tidied()
             yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
         marks = yield partial(self._read, partial(read_marks, prefix))
-        return progress.report(marks, close)
+        return maintenance.report(marks, close)
 
     def _tidied(self) -> Steps[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
         if self._fit.kind == "sqlite":
             yield self._connected.tidy
             return
-        yield from self._analyzed()
-
-    def _analyzed(self, *, without_statistics: bool = False) -> Steps[None]:
-        for table in (
-            yield partial(self._read, partial(own_tables, self._prefix, without_statistics=without_statistics))
-        ):
+        for table in (yield partial(self._read, partial(own_tables, self._prefix))):
             yield partial(self._write, partial(analyzed, table))
 
     def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
@@ -430,9 +423,7 @@ class LedgerBase(Forkable, ABC):
         """Store the totals of finished days; what of them is stored stays as it is."""
         prefix = self._prefix
         wanted = yield from self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
-        if self._fit.kind == "postgres":
-            return (yield partial(self._write, partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
-        while True:  # SQLite's one write lock is not held while whole tables are read.
+        while True:  # No lock is held while whole tables are read.
             draft = yield partial(self._survey, partial(totals.close_drafted, prefix, wanted))
             if draft.is_empty or (yield partial(self._write, partial(totals.close_stored, prefix, draft))):
                 return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

@@ -12,7 +12,7 @@ from game_operator.ledger.engine.address import IN_MEMORY
 from game_operator.ledger.engine.process_safety import is_inside
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff.spending import Spent, checked_since, spent
+from game_operator.ledger.staff.limits import Spent, checked_since, spent
 from game_operator.ledger.steps import Answer, AskOperator, Connection, Step, Steps, run
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from game_operator.ledger.books.totals import (
 )
 from game_operator.ledger.books.verify import BooksReport, Reader
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.report import DoctorReport
+from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
@@ -36,10 +36,9 @@ from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
-from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.staff.limits import BetStop, Spent, checked_since, checked_stop, spent, start_bets, stop_bets
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
-from game_operator.ledger.staff.spending import Spent, checked_since, spent
 from game_operator.ledger.steps import Connection, Steps, as_steps, run
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -389,26 +388,21 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
         return self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
 
-    def account_history(
-        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
-    ) -> AccountHistory:
+    def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
         """
         Return an account, its *most* latest movements and open bets; indexes lead to them.
-
-        Movements never change, so pages that follow one another have each of them once, while calls go on.
 
         Args:
             player_id: The account. Where the key of accounts has several columns, their values, or the account as a
                 bet names it.
             most: How many movements, and how many open bets.
-            before: The movements before those of another page: its ``earlier``. None for the latest.
 
         Raises:
             AccountNotFoundError: There is no such account.
-            ValueError: *most* is below 1, or *before* is not the ``earlier`` of a page.
+            ValueError: *most* is below 1.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
+        return self._survey(partial(queries.account_history, self._prefix, account, most), "history")
 
     def verify(self, *, full: bool = False) -> BooksReport:
         """
@@ -427,7 +421,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         *,
         sources: Collection[str] | None = None,
         prefixes: Collection[str] | None = None,
-        full: bool = False,
     ) -> DoctorReport:
         """
         Look for what could lose or double money here: settings, rights, disks, clocks, and what nobody has looked at.
@@ -437,7 +430,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             sources: The sources that the ledger should know; any other is a finding. None if you do not say.
             prefixes: The table prefixes of other ledgers that belong in this database. None if you do not say.
-            full: Whether to check each page of a file of SQLite, which reads all of it.
 
         Raises:
             TypeError, ValueError: A source has a name that none can have.
@@ -445,7 +437,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
-        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
+        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
 
     def totals(
         self,
@@ -580,9 +572,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
                 read = stack.enter_context(closing(queries.Listing(self._url))).read
             after: R | None = None
-            for size in queries.page_sizes(most):
-                records = read(partial(page, after, size))
+            while True:
+                records = read(partial(page, after, most))
                 yield from filter(admits, records)
-                if len(records) < size:
+                if len(records) < most:
                     return
                 after = records[-1]

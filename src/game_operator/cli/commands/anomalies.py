@@ -19,10 +19,10 @@ from game_operator.cli.options import (
     read_profile,
 )
 from game_operator.cli.output import answer, answer_list
-from game_operator.errors import LedgerError, RetryRefusedError, UnknownSourceError, shown
+from game_operator.errors import LedgerError, RetryRefusedError, UnknownSourceError
 
 if TYPE_CHECKING:
-    from game_operator.ledger import AnomalyRecord, Outcome, SqlLedger
+    from game_operator.ledger import AnomalyRecord, Outcome
 
 
 #: The fields that people see.
@@ -54,7 +54,6 @@ def anomalies(
     """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
     check_between(since_millis, until_millis)
     with place.opened() as ledger, checked_values():
-        _check_kinds(ledger, kind or [])
         matching = ledger.anomalies(
             source=source,
             kind=kind or None,
@@ -66,18 +65,6 @@ def anomalies(
         )
         found = list(islice(matching, limit + 1))
     answer_list("anomalies", list(map(anomaly_document, found)), limit, COLUMNS + " body" * bodies)
-
-
-def _check_kinds(ledger: "SqlLedger", kinds: list[str]) -> None:
-    """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
-    from game_operator.ledger.staff.anomalies import KINDS
-
-    for kind in kinds:
-        # A program may keep kinds of its choice.
-        if kind not in KINDS and next(iter(ledger.anomalies(kind=kind, resolved=None)), None) is None:
-            raise typer.BadParameter(
-                f"There is no kind {shown(kind)} of anomaly. The kinds are {', '.join(sorted(KINDS))}."
-            )
 
 
 def retry(

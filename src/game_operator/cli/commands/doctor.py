@@ -64,7 +64,6 @@ def _shown(examined: "Iterator[Check]") -> "Iterator[Check]":
 
 def ledger_doctor(
     *,
-    full: bool = False,
     expected_sources: Annotated[list[str] | None, typer.Option("--expect-source")] = None,
     expected_prefixes: Annotated[list[str] | None, typer.Option("--expect-prefix")] = None,
     place: LedgerOptions,
@@ -80,9 +79,7 @@ def ledger_doctor(
     address = address_of(place.database)
     check_file(address, "Check the path. (`game-operator ledger open` makes a new ledger.)")
     with waiting("Examining …"), checked_values():
-        report = doctor_report(
-            address, place.table_prefix, sources=expected_sources, prefixes=expected_prefixes, full=full
-        )
+        report = doctor_report(address, place.table_prefix, sources=expected_sources, prefixes=expected_prefixes)
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo)
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")

@@ -55,7 +55,7 @@ _DAY_MILLIS: Final = 86_400_000
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 _MAINTAINED: Final = {
-    "": "finished seconds read sealed read_again days_closed bodies partitions",
+    "": "finished read sealed read_again days_closed partitions",
     "dropped": "day postings cents file sha256",
     "kept": "day reason",
 }
@@ -70,7 +70,7 @@ _HISTORY: Final = {
     "movements": _MOVEMENTS,
     "anomalies": ANOMALY_COLUMNS,
 }
-_ACCOUNT: Final = {"": "player_id balance at_millis earlier", "open_bets": _BET, "movements": _MOVEMENTS}
+_ACCOUNT: Final = {"": "player_id balance at_millis", "open_bets": _BET, "movements": _MOVEMENTS}
 _BETS: Final = "opened_at_millis bet_id state player_id account wager_cents won_cents game round_id source"
 _BOOKS: Final = {
     "": "accounts balances house bets calls postings checkpoint_millis dropped_before_millis",
@@ -119,31 +119,27 @@ def show(
     bet_id: Annotated[str | None, typer.Argument()] = None,
     player: Player = None,
     limit: Limit = 50,
-    before: str | None = None,
     source: Source = "",
     place: LedgerOptions,
 ) -> int:
     """
     Show all that is known of a bet, or with --player an account and its latest movements.
 
-    What came before the movements shown is listed with --before. The exit code is 1 for a bet that nothing ever named.
+    The exit code is 1 for a bet that nothing ever named.
     """
     if (bet_id is None) == (player is None):
         raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
-    if before is not None and player is None:
-        raise typer.BadParameter("--before goes with --player.")
     with place.opened() as ledger:
         if bet_id is None:
             assert player is not None
             with checked_values():
-                account = ledger.account_history(player, most=limit, before=before)
+                account = ledger.account_history(player, most=limit)
             cents = account.balance_cents if place.accounts() is None else ledger.balance(player)
             elsewhere = ["The balance is in your own table."] if cents is None else []
             document = _balance(account.account, cents) | {
                 "at_millis": account.at_millis,
                 "open_bets": list(map(_bet, account.open_bets)),
                 "movements": account.movements,
-                "earlier": account.earlier,
             }
             answer(document, *elsewhere, view=_ACCOUNT)
             return ExitCode.FINE

@@ -42,6 +42,6 @@ GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS N
 WITH RECURSIVE based (id) AS (
     SELECT CAST(to_regclass(?) AS oid) UNION SELECT inhrelid FROM based JOIN pg_inherits ON inhparent = based.id
 )
-SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
+SELECT quote_ident(space.nspname) || '.' || quote_ident(class.relname)
 FROM based JOIN pg_class AS class ON class.oid = based.id
 JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1

@@ -6,11 +6,10 @@ knows no ``accounts=``: without the mark it would open and credit accounts that 
 
 One ledger moves the balances in a table, unless the operator says that several share it. Two ledgers do not know each
 other's calls: the same bet debits through each, and both books are sound. So a ledger with a TableAccounts notes its
-prefix beside that table's name and id, in a table that all ledgers of a database share.
+prefix beside that table's name, in a table that all ledgers of a database share.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances
@@ -78,7 +77,7 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Ste
     if (yield from has_table(kind, f"{prefix}meta")):
         return
     for table in (yield from base_tables(kind, accounts)):
-        owner = yield from owner_of(kind, table)
+        owner = yield from owner_of(table)
         if owner not in (None, prefix):
             raise _refused(owner, table, prefix)
 
@@ -141,30 +140,17 @@ def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Steps[bool]:
     return False
 
 
-class _Table(NamedTuple):
-    id: int
-    name: str
-
-
-def base_tables(kind: Kind, accounts: TableAccounts) -> Steps[list[_Table]]:
-    """Return the tables that hold the balances of *accounts*; read only."""
+def base_tables(kind: Kind, accounts: TableAccounts) -> Steps[list[str]]:
+    """Return the names of the tables that hold the balances of *accounts*; read only."""
     if kind == "sqlite":
-        return [_Table(0, accounts.table.lower().removeprefix("main."))]
+        return [accounts.table.lower().removeprefix("main.")]
     rows: Rows = yield Execute(CATALOGUE_SQL["base_tables"], (accounts.quoted_table,))
-    return [_Table(*row) for row in rows]
+    return [name for (name,) in rows]
 
 
-def owner_of(kind: Kind, table: _Table) -> Steps[str | None]:
+def owner_of(table: str) -> Steps[str | None]:
     """Return the prefix of the ledger that moves the balances in *table*, or None; read only."""
-    if kind == "sqlite":
-        rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
-    else:
-        # A restored dump gives tables other ids: a row of this id counts if its name is not another table's now.
-        rows = yield Execute(
-            f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ? "  # noqa: S608 - our own names
-            "OR (id = ? AND coalesce(CAST(CAST(to_regclass(name) AS oid) AS bigint), id) = id) ORDER BY name <> ?",
-            (table.name, table.id, table.name),
-        )
+    rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table,))  # noqa: S608
     return rows[0][0] if rows else None
 
 
@@ -175,7 +161,7 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
     With *joined* the transaction is the caller's, and no other waits for it.
     """
     for table in (yield from base_tables(kind, accounts)):
-        owner = yield from owner_of(kind, table)
+        owner = yield from owner_of(table)
         if owner is None and kind == "postgres" and not joined:
             # A user who may only read moves nothing, and claims nothing.
             rights: Rows = yield Execute("SELECT has_table_privilege(?, 'INSERT')", (BALANCE_TABLES,))
@@ -183,31 +169,31 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
                 continue
         if owner is None:
             yield from _note(kind, table, prefix, joined=joined)
-            owner = yield from owner_of(kind, table)
+            owner = yield from owner_of(table)
         if not (owner in (None, prefix) or accounts.shared):
             raise _refused(owner, table, prefix)
 
 
-def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Steps[None]:
-    alone, values = "true", [table.name, table.id, prefix]
+def _note(kind: Kind, table: str, prefix: str, *, joined: bool) -> Steps[None]:
+    alone, values = "true", [table, prefix]
     if joined and kind == "postgres":
         alone = "pg_try_advisory_xact_lock(hashtext(?), 1)"
-        values.append(topic := f"{BALANCE_TABLES} {table.id}")
+        values.append(topic := f"{BALANCE_TABLES} {table}")
         if not (yield from stands_alone(topic, prefix)):
             raise LedgerError(
-                f"Another ledger is about to move the balances in {table.name}, in a transaction that is open. "
+                f"Another ledger is about to move the balances in {table}, in a transaction that is open. "
                 "Nothing was moved: repeat the call."
             )
     yield Execute(
-        f"INSERT INTO {BALANCE_TABLES} (name, id, prefix) "
-        f"SELECT CAST(? AS text), CAST(? AS bigint), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
+        f"INSERT INTO {BALANCE_TABLES} (name, prefix) "
+        f"SELECT CAST(? AS text), CAST(? AS text) WHERE {alone} ON CONFLICT DO NOTHING",
         values,
     )
 
 
-def _refused(owner: str | None, table: _Table, prefix: str) -> SchemaError:
+def _refused(owner: str | None, table: str, prefix: str) -> SchemaError:
     return SchemaError(
-        f"The balances in {table.name} are moved by the ledger with the table prefix {owner} already, and this one has "
+        f"The balances in {table} are moved by the ledger with the table prefix {owner} already, and this one has "
         f"{prefix}: a call that comes through both would move money twice. Pass that table_prefix (--table-prefix); or "
         "TableAccounts(shared=True) (--accounts-shared) if two services really share these balances."
     )

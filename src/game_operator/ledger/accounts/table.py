@@ -25,7 +25,6 @@ from game_operator.money import cents_rounded_down
 
 _DIGITS = 15
 _TYPES = {"text": "text", "uuid": "uuid", "integer": "bigint"}
-_UNSUPPORTED = "0A000"
 #: By how many powers of ten a unit is smaller than the currency unit.
 _EXPONENT: Final[dict[Unit, int]] = {"units": 0, "cents": -2, "whole": 0, "thousandths": -3}
 #: Wide enough for any balance; what would still round is an error.
@@ -110,17 +109,7 @@ class TableBalances(OperatorBalances):
         moved = moved_cents(changes, was)
         if not moved:
             return (yield from super().stored(statements, changes, was))
-        try:
-            *answers, rows = yield Together((*statements, self._read(moved.keys())))
-        except Exception as failed:
-            # The driver's error, or the one that SQLAlchemy or Django has wrapped around it.
-            errors = (failed, getattr(failed, "orig", None), failed.__cause__)
-            if not any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors):
-                raise
-            raise LedgerError(
-                f"{self._accounts.table} has a rule for UPDATE that PostgreSQL cannot apply to the ledger's statement. "
-                "Nothing was kept: drop the rule, or pass an Accounts object."
-            ) from failed
+        *answers, rows = yield Together((*statements, self._read(moved.keys())))
         now = self._exact(rows)
         for key, cents in moved.items():
             before = was[key]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.books import days, retention
+from game_operator.ledger.books import retention
 from game_operator.ledger.books.retention import ChangedError, DayFile, DroppedDay, KeptDay
 from game_operator.ledger.books.slices import (
     WINDOW,
@@ -47,7 +47,6 @@ class MaintainReport(NamedTuple):
 
     Attributes:
         finished: Whether everything was done that was due; if not, the next run goes on.
-        seconds: How long it took.
         findings: What is wrong in the books, of what was read.
         read: How many postings, calls, bets and accounts were read.
         sealed: How many postings were sealed.
@@ -57,11 +56,9 @@ class MaintainReport(NamedTuple):
         partitions: What became of the partitions of the coming days, as texts; none on SQLite.
         dropped: The days whose postings were dropped, each with its file in the archive.
         kept: The days that are old enough and stay, each with the reason.
-        bodies: How many ``calls`` and resolved ``anomalies`` lost their body.
     """
 
     finished: bool
-    seconds: float
     findings: tuple[Finding, ...]
     read: dict[str, int]
     sealed: int
@@ -71,7 +68,6 @@ class MaintainReport(NamedTuple):
     partitions: tuple[str, ...]
     dropped: tuple[DroppedDay, ...]
     kept: tuple[KeptDay, ...]
-    bodies: dict[str, int]
 
     @property
     def sound(self) -> bool:
@@ -102,46 +98,6 @@ def read_position(prefix: str) -> Steps[Position]:
     return position._replace(out_of_order=tuple(position.out_of_order))
 
 
-class Progress:
-    """Until when a run may go on, and what it has done so far."""
-
-    def __init__(self, prefix: str, seconds: float) -> None:
-        self.began: float = time.monotonic()
-        self._until = self.began + seconds
-        self.verification: Verification = Verification(prefix)
-        self.finished: bool = True
-        self.sealed: int = 0
-        self.read_again: int = 0
-        self.partitions: list[str] = []
-        self.dropped: list[DroppedDay] = []
-        self.kept: list[KeptDay] = []
-        self.bodies: dict[str, int] = {"calls": 0, "anomalies": 0}
-
-    def goes_on(self) -> bool:
-        """Return whether there is time left; if not, the run is not finished."""
-        self.finished = self.finished and time.monotonic() < self._until
-        return self.finished
-
-    def report(self, marks: Marks, close: TotalsClose) -> MaintainReport:
-        """Return what was done."""
-        done = self.verification
-        read = {"postings": done.postings, "calls": done.calls, "bets": done.bets.total(), "accounts": done.compared}
-        return MaintainReport(
-            self.finished,
-            time.monotonic() - self.began,
-            done.findings,
-            read,
-            self.sealed,
-            self.read_again,
-            marks.checkpoint_millis,
-            close.closed_before,
-            tuple(self.partitions),
-            tuple(self.dropped),
-            tuple(self.kept),
-            self.bodies,
-        )
-
-
 #: Runs a script in a transaction of the ledger; what it returns is awaited by an AsyncSqlLedger.
 Writer = Callable[[Callable[[], Steps[Any]]], Any]
 
@@ -160,13 +116,52 @@ class Aside(NamedTuple):
 
 
 class Maintenance:
-    """The parts of a run that read, seal and drop: ``news`` first, then ``again``, and then ``dropped``."""
+    """
+    One run: ``news`` first, then ``again``, and then ``dropped``.
 
-    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress, aside: "Aside") -> None:
+    Attributes:
+        verification: What was read, and found.
+        finished: Whether all was done so far; False once the time was over.
+    """
+
+    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, aside: Aside, seconds: float) -> None:
         self._dialect, self._prefix = dialect, dialect.prefix
-        self._read, self._write, self._progress, self._aside = read, write, progress, aside
+        self._read, self._write, self._aside = read, write, aside
         self._sql = _sql(dialect.prefix)
+        self._until = time.monotonic() + seconds
         self._position = Position()
+        self.verification: Verification = Verification(dialect.prefix)
+        self.finished: bool = True
+        self._sealed_postings = self._read_again = 0
+        self._partitions: list[str] = []
+        self._dropped: list[DroppedDay] = []
+        self._kept: list[KeptDay] = []
+
+    def goes_on(self) -> bool:
+        """Return whether there is time left; if not, the run is not finished."""
+        self.finished = self.finished and time.monotonic() < self._until
+        return self.finished
+
+    def report(self, marks: Marks, close: TotalsClose) -> MaintainReport:
+        """Return what was done."""
+        done = self.verification
+        return MaintainReport(
+            finished=self.finished,
+            findings=done.findings,
+            read={
+                "postings": done.postings,
+                "calls": done.calls,
+                "bets": done.bets.total(),
+                "accounts": done.compared,
+            },
+            sealed=self._sealed_postings,
+            read_again=self._read_again,
+            checkpoint_millis=marks.checkpoint_millis,
+            days_closed=close.closed_before,
+            partitions=tuple(self._partitions),
+            dropped=tuple(self._dropped),
+            kept=tuple(self._kept),
+        )
 
     def news(self, position: int, now_millis: int) -> Steps[None]:
         """Read and seal what came since the last run, up to a *position* that was safe at a time."""
@@ -174,60 +169,57 @@ class Maintenance:
         self._position = yield self._read(partial(read_position, self._prefix))
         damaged = yield self._read(partial(damaged_slices, self._prefix))
         doubtful = yield from self._damaged_days(damaged)
-        yield from self._progress.verification.order_of(self._read, self._position.out_of_order)
+        yield from self.verification.order_of(self._read, self._position.out_of_order)
         yield from self._sealed(marks.position, position)
         yield from self._times(marks, now_millis)
-        if self._progress.goes_on():
+        if self.goes_on():
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
             sealed = None if marks.checkpoint_millis is None else marks.position
-            yield from self._progress.verification.all_accounts(self._read, sealed=sealed)
-        if self._progress.goes_on():
-            yield from self._progress.verification.sources(self._read)
-            yield from self._progress.verification.closed_lately(self._read, marks.verified_millis)
+            yield from self.verification.all_accounts(self._read, sealed=sealed)
+        if self.goes_on():
+            yield from self.verification.sources(self._read)
+            yield from self.verification.closed_lately(self._read, marks.verified_millis)
         yield from self._note(doubtful)
-        if self._progress.goes_on():
+        if self.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
 
     def _sealed(self, position: int, until: int) -> Steps[None]:
         """Read and seal the postings above a position, up to another one, unless another process is sealing."""
-        verification = self._progress.verification
-        while self._progress.goes_on():
+        while self.goes_on():
             window = yield self._read(partial(next_window, self._prefix, position, until, WINDOW))
             if window is None:
                 break
-            yield from verification.window(self._read, window)
-            if not (yield self._write(partial(seal, self._dialect, position, window, verification.days))):
+            yield from self.verification.window(self._read, window)
+            if not (yield self._write(partial(seal, self._dialect, position, window, self.verification.days))):
                 break
             position = window.last_id
-            self._progress.sealed += sum(each.postings for each in window.slices)
+            self._sealed_postings += sum(each.postings for each in window.slices)
 
     def _damaged_days(self, slices: Sequence[Slice]) -> Steps[set[int]]:
         """Read the days again in which something was found before; return those."""
-        verification = self._progress.verification
         for each in slices:
-            yield from verification.slice(self._read, each)
-        yield from verification.damaged_days(self._read, slices, _FAR)
+            yield from self.verification.slice(self._read, each)
+        yield from self.verification.damaged_days(self._read, slices, _FAR)
         return {each.day for each in slices}
 
     def _times(self, marks: Marks, now_millis: int) -> Steps[None]:
         """Read the calls and bets since the checkpoint, and move it as they are read."""
-        verification = self._progress.verification
-        since = start = verification.since(marks)
-        while self._progress.goes_on():
-            start = yield from verification.time(self._read, start, None)
+        since = start = self.verification.since(marks)
+        while self.goes_on():
+            start = yield from self.verification.time(self._read, start, None)
             done = min(start, now_millis)
             yield self._write(partial(mark, self._prefix, "checkpoint_millis", done))
             if start >= now_millis:
                 break
-        if self._progress.goes_on():
-            yield from verification.touched(self._read, since)
+        if self.goes_on():
+            yield from self.verification.touched(self._read, since)
 
     def _note(self, doubtful: set[int]) -> Steps[None]:
-        found = self._progress.verification.days
-        sound = doubtful - found if self._progress.finished else set()
+        found = self.verification.days
+        sound = doubtful - found if self.finished else set()
         if found or sound:
             yield self._write(partial(note_days, self._dialect, found, sound))
-        accounts = self._progress.verification.out_of_order
+        accounts = self.verification.out_of_order
         if accounts != self._position.out_of_order:
             yield from self._move(self._position._replace(out_of_order=accounts))
 
@@ -238,7 +230,7 @@ class Maintenance:
         share = min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)
         known: list[int] = yield self._read(partial(days_by_reading, self._prefix))
         for day in known[: ceil(len(known) * share)]:
-            if not self._progress.goes_on():
+            if not self.goes_on():
                 break
             yield from self._day_again(day, max((each for each in known if each < day), default=None))
         page, account = yield from self._accounts_again(self._position, share)
@@ -247,25 +239,24 @@ class Maintenance:
 
     def _day_again(self, day: int, before: int | None) -> Steps[None]:
         """Read a day again, its calls and bets with those since the last day *before* it that has postings."""
-        verification = self._progress.verification
         for each in (yield self._read(partial(slices_of_day, self._prefix, day))):
-            yield from verification.slice(self._read, each)
-            self._progress.read_again += 1
+            yield from self.verification.slice(self._read, each)
+            self._read_again += 1
         start = -_FAR if before is None else (before + 1) * DAY_MILLIS
-        yield from verification.times(self._read, start, (day + 1) * DAY_MILLIS)
+        yield from self.verification.times(self._read, start, (day + 1) * DAY_MILLIS)
         yield self._write(partial(note_read, self._dialect, day))
 
     def days_made(self) -> Steps[None]:
         """Make the partitions of the coming days."""
-        for day in (yield self._read(partial(days.missing_days, self._prefix))):
-            if not self._progress.goes_on():
+        for day in (yield self._read(partial(retention.missing_days, self._prefix))):
+            if not self.goes_on():
                 break
-            answer = yield from self._changed(partial(days.make_day, self._prefix, day))
+            answer = yield from self._changed(partial(retention.make_day, self._prefix, day))
             if answer is None:
-                self._progress.partitions.append(f"{day} is not made: busy")
+                self._partitions.append(f"{day} is not made: busy")
                 break
             if answer == "made":
-                self._progress.partitions.append(f"made {day}")
+                self._partitions.append(f"made {day}")
 
     def _changed(self, script: Callable[[], Steps[Any]]) -> Steps[Any]:
         """Run a script that changes partitions; return None if others keep the tables locked, as a backup does."""
@@ -280,22 +271,18 @@ class Maintenance:
         """Drop the postings of days that were over at a time, each after it was archived, and the bodies of before."""
         of_slices = yield self._read(partial(retention.old_days, self._prefix, before_millis // DAY_MILLIS))
         is_partitioned = self._dialect.kind == "postgres"
-        partitioned = (yield self._read(partial(days.partitioned_days, self._prefix))) if is_partitioned else ()
+        partitioned = (yield self._read(partial(retention.partitioned_days, self._prefix))) if is_partitioned else ()
         old_partitions = {day for day in partitioned if day < before_millis // DAY_MILLIS}
         for day in sorted(old_partitions.union(of_slices)):
-            if not self._progress.goes_on():
+            if not self.goes_on():
                 break
             reason = yield from self._day_dropped(day, archive, is_partition=day in old_partitions)
             if reason:
-                self._progress.kept.append(KeptDay(day_text(day), reason))
-        batches = {"calls": retention.drop_calls_bodies, "anomalies": retention.drop_anomalies_bodies}
-        for name, batch in batches.items():
-            position: int | None = 0
-            while position is not None and self._progress.goes_on():
-                count, position = yield self._write(partial(batch, self._prefix, before_millis, position))
-                self._progress.bodies[name] += count
-                if count:
-                    yield self._aside.sleep(retention.PAUSE_SECONDS)
+                self._kept.append(KeptDay(day_text(day), reason))
+            # Day by day: SQLite's one write lock is not held for those of years.
+            yield self._write(partial(retention.drop_bodies, self._prefix, (day + 1) * DAY_MILLIS))
+        if self.goes_on():
+            yield self._write(partial(retention.drop_bodies, self._prefix, before_millis))
 
     def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Steps[str]:
         """Read a day, archive it and drop it; return why it stays, "" if it does not or another run has dropped it."""
@@ -311,24 +298,23 @@ class Maintenance:
             digests = yield from self._day_read(slices, file)
             if digests is None:
                 return ""
-            verification = self._progress.verification
-            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
+            yield from self.verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
             yield from self._note(set())
-            if day in verification.days:
+            if day in self.verification.days:
                 return "findings"
             name, digest = ("", "") if file is None else (str(file.path), (yield self._aside.run(file.keep)))
         outcome = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
         if not outcome:
             postings, cents = (sum(getattr(each, of) for each in slices) for of in ("postings", "whole_cents"))
-            self._progress.dropped.append(DroppedDay(day_text(day), postings, cents, name, digest))
+            self._dropped.append(DroppedDay(day_text(day), postings, cents, name, digest))
         return "" if outcome == "missing" else outcome
 
     def _day_read(self, slices: Sequence[Slice], file: DayFile | None) -> Steps[list[bytes] | None]:
         """Read the slices of a day, and write their postings to *file*; return the digests of their calls."""
         digests = []
         for each in slices:
-            rows = yield from self._progress.verification.slice(self._read, each)
-            if len(rows) != each.postings and each.day not in self._progress.verification.days:
+            rows = yield from self.verification.slice(self._read, each)
+            if len(rows) != each.postings and each.day not in self.verification.days:
                 return None  # Another run has dropped them meanwhile.
             if file is not None:
                 yield self._aside.run(partial(file.add, rows))
@@ -349,8 +335,8 @@ class Maintenance:
             return "damaged"
         return "" if is_dropped else "missing"
 
-    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[days.Folded]:
-        folded = yield from days.fold_day(self._prefix, day)
+    def _partition_folded(self, day: int, slices: Sequence[tuple[Slice, bytes]]) -> Steps[retention.Folded]:
+        folded = yield from retention.fold_day(self._prefix, day)
         if folded.reason:
             return folded
         if folded.postings != sum(each.postings for each, _ in slices):
@@ -360,11 +346,10 @@ class Maintenance:
 
     def _accounts_again(self, position: Position, share: float) -> Steps[tuple[str, str]]:
         """Compare some accounts with all that was ever posted to them."""
-        verification = self._progress.verification
-        known = verification.compared
+        known = self.verification.compared
         page, account = position.page, position.account
-        while self._progress.goes_on() and verification.compared - known <= known * share:
-            last = yield from verification.some_accounts(self._read, page, account, sealed=None)
+        while self.goes_on() and self.verification.compared - known <= known * share:
+            last = yield from self.verification.some_accounts(self._read, page, account, sealed=None)
             if last is None and page == "clocks":
                 return Position().page, ""
             page, account = ("clocks", "") if last is None else (page, last)
@@ -384,10 +369,9 @@ def last_run(prefix: str) -> Steps[int | None]:
     return (yield Execute(_sql(prefix)["last_run"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
 
-def own_tables(prefix: str, *, without_statistics: bool = False) -> Steps[list[str]]:
-    """Return the ledger's tables in PostgreSQL whose statistics this user may renew, or those that have none."""
-    name = "tables_without_statistics" if without_statistics else "tables"
-    return [row[0] for row in (yield Execute(_sql(prefix)[name], ()))]
+def own_tables(prefix: str) -> Steps[list[str]]:
+    """Return the ledger's tables in PostgreSQL whose statistics this user may renew."""
+    return [row[0] for row in (yield Execute(_sql(prefix)["tables"], ()))]
 
 
 def analyzed(table: str) -> Steps[None]:

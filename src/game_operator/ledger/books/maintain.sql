@@ -8,12 +8,6 @@ SELECT MAX(value) FROM {prefix}meta WHERE name = 'maintained_millis'
 SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
     AND starts_with(CAST(relname AS text), '{prefix}') AND pg_table_is_visible(oid) AND pg_has_role(relowner, 'USAGE')
 
--- After a restore there are none until somebody analyzes; a page of calls would then read the whole table.
--- name: tables_without_statistics
-{tables} AND reltuples <> 0 AND NOT EXISTS (
-    SELECT 1 FROM pg_stats WHERE schemaname = CAST(relnamespace::regnamespace AS text) AND tablename = relname
-)
-
 -- name: position
 SELECT body FROM {prefix}documents WHERE name = 'read again'
 

@@ -4,6 +4,11 @@ Retention: the postings of old days, each summed up by account and dropped; and 
 What distinguishes a known call from a new one stays for ever, with the bet's final state and the digest of its
 withdraw: a captured claim would otherwise be paid again. A day goes whole or stays whole, with the reason: all of it
 must be closed for totals, sealed, sound and without OPEN bets. All is done in small transactions, so that calls go on.
+
+On PostgreSQL postings are partitioned by UTC day. Functions that the migration has made create and drop partitions, so
+that a user without rights to tables can do it. Each gives up a lock after 300 ms, so that calls never wait long, and
+does nothing then: run the script again. A posting whose day has no partition is in the default one; the next
+``make_day`` of that day moves it.
 """
 
 import csv
@@ -21,17 +26,19 @@ from typing import Any, NamedTuple
 
 from game_operator.errors import shown
 from game_operator.ledger.books.slices import Slice, account_sums, add_sums, calls_digest, row_order, sealed
-from game_operator.ledger.books.totals import DAY_MILLIS
+from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.tables import sql_texts
-from game_operator.ledger.steps import Execute, Steps
+from game_operator.ledger.steps import Execute, Rows, Steps
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
 #: Between two transactions: longer than a process that waits for SQLite's one write lock sleeps before it looks again.
 PAUSE_SECONDS = 0.02
 
-_BATCH = 1_000
+#: How many days ahead are made unless more are asked for; 60 at most.
+DAYS_AHEAD = 14
+
 _MILLISECOND = timedelta(milliseconds=1)
 _COLUMNS = ("id", "at_millis", "from_account", "to_account", "amount_cents", "source", "operation", "tx_id")
 
@@ -150,22 +157,11 @@ def note_folded(dialect: SqlDialect, slices: Sequence[tuple[Slice, bytes]]) -> S
     yield Execute(_sql(dialect.prefix)["note_folded"], rows, many=True)
 
 
-def drop_calls_bodies(prefix: str, before: int, since: int) -> Steps[tuple[int, int | None]]:
-    """Drop the next bodies of calls from *since* on; return how many, and where those after them begin, if any do."""
+def drop_bodies(prefix: str, before: int) -> Steps[None]:
+    """Drop the bodies of the claims, and of the resolved anomalies, that are older than a time."""
     sql = _sql(prefix)
-    rows = yield Execute(sql["bodies_end"], (since, before, _BATCH))
-    until = max(since + 1, rows[0][0]) if rows else before
-    dropped = yield Execute(sql["drop_bodies"], (since, until))
-    return len(dropped), until if rows else None
-
-
-def drop_anomalies_bodies(prefix: str, before: int, after: int) -> Steps[tuple[int, int | None]]:
-    """Drop the next bodies of resolved anomalies; return how many, and the last one's id if some may follow."""
-    sql = _sql(prefix)
-    rows = yield Execute(sql["anomalies"], (after, before, _BATCH))
-    if rows:
-        yield Execute(sql["drop_body"], [(b"", row[0]) for row in rows], many=True)
-    return len(rows), rows[-1][0] if len(rows) == _BATCH else None
+    yield Execute(sql["drop_bodies"], (before,))
+    yield Execute(sql["drop_bodies_of_anomalies"], (b"", before))
 
 
 class DayFile:
@@ -231,6 +227,51 @@ class DayFile:
         """Close the file, and remove what has not got its name."""
         self._file.close()
         self._part.unlink(missing_ok=True)
+
+
+class Folded(NamedTuple):
+    """
+    What folding a day has done.
+
+    Attributes:
+        reason: Why nothing was done; "" if the day is folded and its partition gone. ``not 90 days over``, ``missing``
+            (it has no partition), ``not sealed``, ``findings``, ``damaged``, ``not closed`` or ``open bets``.
+        postings: How many were folded.
+    """
+
+    reason: str
+    postings: int
+
+
+def missing_days(prefix: str, ahead: int = DAYS_AHEAD) -> Steps[list[str]]:
+    """Return today and the days up to *ahead* that have no partition, as ``2026-11-23``."""
+    return [row[0] for row in (yield from _asked(prefix, "missing", ahead))]
+
+
+def partitioned_days(prefix: str) -> Steps[list[int]]:
+    """Return the days that have a partition, counted since 1970."""
+    return [row[0] for row in (yield from _asked(prefix, "partitioned"))]
+
+
+def make_day(prefix: str, day: str) -> Steps[str]:
+    """Make the partition of *day*: ``made``, ``there`` or ``out of range``."""
+    return str((yield from _changed(prefix, "make", day))[0][0])
+
+
+def fold_day(prefix: str, day: int) -> Steps[Folded]:
+    """Carry the postings of *day* forward and drop its partition, in one transaction; the reason if it may not."""
+    reason, postings = (yield from _changed(prefix, "fold", day_text(day)))[0]
+    return Folded(reason, int(postings))
+
+
+def _changed(prefix: str, name: str, day: str) -> Steps[Rows]:
+    yield from _asked(prefix, "patient")
+    return (yield from _asked(prefix, name, day))
+
+
+def _asked(prefix: str, name: str, *parameters: object) -> Steps[Rows]:
+    rows: Rows = yield Execute(_sql(prefix)[name], parameters)
+    return rows
 
 
 def _sql(prefix: str) -> dict[str, str]:

@@ -290,9 +290,9 @@ def stored_groups(prefix: str, day: int) -> Steps[Groups | None]:
 def differing_totals(prefix: str, day: int, moved: Callable[[], Steps[list[Rows]]]) -> Steps[list[str]]:
     """Return how the groups of a day that is closed differ from what its calls have *moved*."""
     stored = yield from stored_groups(prefix, day)
-    (calls,) = yield from moved()
     if stored is None:
         return []
+    (calls,) = yield from moved()
     rows = [each[1:-1] for each in calls]
     if any(each[-1] for each in calls):  # Which of them a close took for a RAIN is not known.
         rows, stored = (
@@ -395,21 +395,12 @@ def close_stored(prefix: str, draft: Draft) -> Steps[bool]:
     if last != draft.last:
         return False
     close = draft.close
-    yield Execute(_sql(prefix)["insert_close"], close)
+    if not (yield Execute(_sql(prefix)["insert_close"], close)):  # Another process was first.
+        return False
     lines = [(close.number, line, *map(_plain, row)) for line, row in enumerate(draft.rows, 1)]
     if lines:
         yield Execute(_sql(prefix)["insert_total"], lines, many=True)
     return True
-
-
-def closed_in_postgres(prefix: str, wanted: Close) -> Steps[TotalsClose]:
-    """Draft and store a close in one transaction, while no other process does."""
-    yield Execute(_sql(prefix)["alone"], ())
-    yield Execute(_sql(prefix)["one_at_a_time"], ())
-    draft = yield from close_drafted(prefix, wanted)
-    if not draft.is_empty:
-        yield from close_stored(prefix, draft)
-    return draft.report
 
 
 def _plain(value: Any) -> Any:

@@ -64,6 +64,7 @@ SELECT MIN(id) FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= 
 
 -- name: insert_close
 INSERT INTO {prefix}closes (number, position, before_day, first_id, at_millis) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING RETURNING number
 
 -- name: insert_total
 INSERT INTO {prefix}totals (
@@ -77,12 +78,3 @@ SET LOCAL lock_timeout = '1s'
 
 -- name: lock
 LOCK TABLE {prefix}postings IN SHARE MODE
-
--- PostgreSQL: one close at a time, and it reads whole tables, unlike calls.
--- name: alone
-SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
-    set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true),
-    set_config('enable_mergejoin', 'on', true), set_config('work_mem', '64MB', true)
-
--- name: one_at_a_time
-SELECT pg_advisory_xact_lock(hashtext('{prefix}close'))

@@ -366,7 +366,7 @@ class Verification:
     def totals(self, read: Reader, days: Iterable[int]) -> Steps[None]:
         """Compare what closes have stored of *days* with what their calls have moved, if calls and postings agree."""
         for day in sorted(set(days) - self.days):
-            moved = self.asked(("moved", (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)), which="is_any")
+            moved = self.asked(("moved", (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)))
             for detail in (yield read(partial(differing_totals, self._prefix, day, moved))):
                 self.add("totals", Finding("totals_differ", f"The totals of {day_text(day)} differ, {detail}"))
 

@@ -359,7 +359,7 @@ SELECT day, source, instance, game, currency, kind, COUNT(*), SUM(cents / 100000
 FROM (
     SELECT c.at_millis / 86400000 AS day, c.source AS source, {call_columns}, {expected} AS cents,
         CASE WHEN b.state = 'ROLLED_BACK' AND b.action NOT IN ('BET', 'RAIN') THEN 1 ELSE 0 END AS is_other
-    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ? AND {{which}}
+    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ?
 ) AS moved WHERE cents <> 0 GROUP BY day, source, instance, game, currency, kind
 
 -- Calls of a time, whether each is a bet's own withdraw or deposit, and what it moves.
@@ -368,11 +368,10 @@ SELECT c.source, c.operation, c.tx_id, c.account, c.bet_id, c.player_id, c.amoun
     CASE WHEN {is_ordinary} THEN 1 ELSE 0 END, {expected}
 FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ?
 
--- What bets of a time say of their withdraws and deposits; and how totals are grouped.
+-- What bets of a time say of their withdraws and deposits.
 -- name: bets_in_full
 SELECT source, bet_id, account, player_id, withdraw_tx_id, wager_cents, opened_at_millis,
-    deposit_tx_id, won_cents, settled_at_millis, settled_by,
-    COALESCE(instance_id, ''), COALESCE(game, ''), COALESCE(currency, 'unknown')
+    deposit_tx_id, won_cents, settled_at_millis
 FROM ({bets_of_time}) AS b WHERE action = 'BET' AND state NOT IN ('TOMBSTONE', 'DECLINED')
 
 -- name: carried

@@ -10,10 +10,8 @@ Of a day that is folded, the calls must be those whose postings were folded: by 
 and by their sum for each account.
 """
 
-import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -31,15 +29,12 @@ from game_operator.ledger.books.slices import (
 )
 from game_operator.ledger.books.totals import (
     DAY_MILLIS,
-    Groups,
     closed_days,
     day_text,
     newest_posting,
-    stored_groups,
 )
 from game_operator.ledger.books.verify import (
     FAR,
-    HALF,
     BooksReport,
     Finding,
     Marks,
@@ -49,7 +44,6 @@ from game_operator.ledger.books.verify import (
     carried_unasked,
     read_marks,
     side,
-    whole,
 )
 from game_operator.ledger.steps import Rows, Steps
 
@@ -102,7 +96,7 @@ class HourlySums:
     def add_bets(self, rows: Rows, until: int) -> None:
         """Add rows of ``bets_in_full``; those of deposits before *until*."""
         of_bets = self._of_bets
-        for source, bet_id, account, player_id, withdraw, wager, opened_at, deposit, won, settled_at, *_ in rows:
+        for source, bet_id, account, player_id, withdraw, wager, opened_at, deposit, won, settled_at in rows:
             of_bets[opened_at // _HOUR_MILLIS] -= hash(
                 f"withdraw\0{source}\0{withdraw}\0{account}\0{bet_id}\0{player_id}\0{wager}"
             )
@@ -132,38 +126,6 @@ class HourlySums:
         return {hour for hour in hours if self._by_calls[hour] != self._by_postings[hour]}
 
 
-class DailyTotals:
-    """What bets and calls have moved, by day and by how totals are grouped."""
-
-    def __init__(self) -> None:
-        self._days: dict[int, dict[tuple[str, ...], list[int]]] = defaultdict(dict)
-
-    def add_bets(self, rows: Rows) -> None:
-        """Add the withdraws and deposits of rows of ``bets_in_full``."""
-        for source, *_, wager, opened_at, deposit, won, settled_at, settled_by, instance, game, currency in rows:
-            if wager:
-                self._add(opened_at, (source, instance, game, currency, "wagers"), -wager)
-            if won and deposit is not None and settled_by is None:
-                self._add(settled_at, (source, instance, game, currency, "wins"), won)
-
-    def _add(self, at_millis: int, group: tuple[str, ...], cents: int) -> None:
-        sums = self._days[at_millis // DAY_MILLIS].setdefault(group, [0, 0])
-        sums[0] += 1
-        sums[1] += cents
-
-    def add_calls(self, rows: Rows) -> None:
-        """Add rows of ``moved``, of other calls."""
-        for day, *group, count, high, low, _ in rows:
-            sums = self._days[int(day)].setdefault(tuple(group), [0, 0])
-            sums[0] += int(count)
-            sums[1] += whole(high, low)
-
-    def taken(self, before_day: int) -> dict[int, Groups]:
-        """Return the sums of the days before one, which are forgotten."""
-        days = [day for day in self._days if day < before_day]
-        return {day: {group: (n, cents) for group, (n, cents) in self._days.pop(day).items()} for day in days}
-
-
 class WholeBooks(Verification):
     """One reading of everything, with a snapshot for each page."""
 
@@ -176,40 +138,36 @@ class WholeBooks(Verification):
         #: of a day that is folded.
         self._pages: list[tuple[Bounds, set[int], bool]] = []
         self._sources: set[str] = set()
-        self._totals = DailyTotals()
-        #: Closed days whose totals are to be compared, and those in which they may differ.
-        self._closed: set[int] = set()
-        self._doubtful: set[int] = set()
+        #: The days of calls: of a day that was closed, all that is stored may be gone.
+        self._days: set[int] = set()
+        #: What the calls of folded days, whose postings are gone, have brought to each account.
+        self._moved: Counter[str] = Counter()
         self._until = -FAR
 
     def read(self) -> Steps[None]:
         """Read everything."""
         self._folded = yield self._read(partial(folded_days, self._prefix))
         self._sums = HourlySums(self._folded)
-        self._closed = {*(yield self._read(partial(closed_days, self._prefix, -FAR)))}
         newest = yield self._read(partial(newest_posting, self._prefix))
         # Calls before this are summed up; those that follow are few, and looked up.
         ends = [-FAR if newest is None else newest + 1, *((day + 1) * DAY_MILLIS for day in self._folded)]
         self._until = max(ends)
-        with closing(_Sums()) as folded:
-            yield from self._slices(folded)
-            yield from self._count_sealed()
-            yield from self._not_sealed(folded)
-            start = -FAR
-            while start < self._until:
-                start = yield from self._time(start, folded)
-                # Bets and calls of the days before are all read.
-                yield from self._compare_totals(start // DAY_MILLIS)
-            yield from self._compare_totals(FAR)
-            yield from self.times(self._read, self._until, FAR)
-            yield from self.all_accounts(self._read, sealed=None)
-            yield from self._again()
-            yield from self._carried(folded)
+        yield from self._slices()
+        yield from self._count_sealed()
+        yield from self._not_sealed()
+        start = -FAR
+        while start < self._until:
+            start = yield from self._time(start)
+        yield from self.times(self._read, self._until, FAR)
+        yield from self.all_accounts(self._read, sealed=None)
+        yield from self._again()
+        yield from self._carried()
         yield from self.unpaid(self._read, -FAR)
         yield from self.sources(self._read, self._sources)
-        yield from self.totals(self._read, self._doubtful)
+        closed = yield self._read(partial(closed_days, self._prefix, -FAR))
+        yield from self.totals(self._read, self._days.union(closed))
 
-    def _slices(self, folded: "_Sums") -> Steps[None]:
+    def _slices(self) -> Steps[None]:
         after = (-FAR, 0)
         while True:
             slices = yield self._read(partial(live_slices, self._prefix, after, _SLICES))
@@ -218,7 +176,7 @@ class WholeBooks(Verification):
                     continue  # It was sealed meanwhile, and is read with what is not.
                 detail, rows, strangers = yield self._read(partial(self._sealed, each))
                 self.sealed_otherwise(each, detail)
-                self._postings(each.bounds, rows, strangers, folded)
+                self._postings(each.bounds, rows, strangers)
             if len(slices) < _SLICES:
                 return
             after = slices[-1][:2]
@@ -238,7 +196,7 @@ class WholeBooks(Verification):
         (strangers,) = yield from self.asked(("strangers", (*known.bounds, self.most)))()
         return detail, rows, strangers
 
-    def _not_sealed(self, folded: "_Sums") -> Steps[None]:
+    def _not_sealed(self) -> Steps[None]:
         """Read the postings that are not sealed; those that come meanwhile are for the next time."""
         position = self._marks.position
         ((highest,),) = yield self._read(self.asked(("highest", ())))
@@ -247,7 +205,7 @@ class WholeBooks(Verification):
             bounds, rows, strangers = yield self._read(partial(self._next, position, until))
             if not rows:
                 return
-            self._postings(bounds, rows, strangers, folded)
+            self._postings(bounds, rows, strangers)
             position = bounds[1]
 
     def _next(self, position: int, until: int) -> Steps[tuple[Bounds, list[Any], Rows]]:
@@ -256,7 +214,7 @@ class WholeBooks(Verification):
         (strangers,) = yield from self.asked(("strangers", (*bounds, self.most)))()
         return bounds, rows, strangers
 
-    def _postings(self, bounds: Bounds, rows: list[Any], strangers: Rows, folded: "_Sums") -> None:
+    def _postings(self, bounds: Bounds, rows: list[Any], strangers: Rows) -> None:
         self.postings += len(rows)
         self.strangers(strangers)
         if not rows:
@@ -267,15 +225,15 @@ class WholeBooks(Verification):
         self._sums.add_postings(row for row in rows if row[1] < self._until)
         if is_old:
             old = (row for row in rows if row[1] // DAY_MILLIS in self._folded)
-            folded.add((row[2] or row[3], -delta_of(row)) for row in old)
+            for row in old:
+                self._moved[row[2] or row[3]] -= delta_of(row)
 
-    def _time(self, start: int, folded: "_Sums") -> Steps[int]:
+    def _time(self, start: int) -> Steps[int]:
         """Read the next calls and bets; return where the ones after them begin."""
         until = yield from self.page_end(self._read, start, self._until)
         time, limited = (start, until), (start, until, self.most)
         # What no sum can say is looked up at once.
         questions = (
-            ("moved", time),
             ("calls_in_full", time),
             ("bets_in_full", time),
             ("bet_counts", time),
@@ -284,28 +242,19 @@ class WholeBooks(Verification):
             ("payments", limited),
         )
         answers = yield self._read(self.asked(*questions, chosen="other_bets", which="is_other_call"))
-        moved, calls, bets, counts, *faults = answers
-        self._totals.add_calls(moved)
-        self._totals.add_bets(bets)
+        calls, bets, counts, *faults = answers
         self.count(len(calls), counts)
         for question, rows in zip(("calls", "bets", "payments"), faults, strict=True):
             self.faults(question, rows)
         self._sums.add_calls(calls)
         self._sums.add_bets(bets, self._until)
         self._sources.update({row[0] for row in calls if row[1] not in ("open", "adjust")})
+        self._days.update(row[7] // DAY_MILLIS for row in calls)
         if self._folded and start < (max(self._folded) + 1) * DAY_MILLIS:
-            folded.add((row[3], row[9]) for row in calls if row[9] and row[7] // DAY_MILLIS in self._folded)
+            for row in calls:
+                if row[9] and row[7] // DAY_MILLIS in self._folded:
+                    self._moved[row[3]] += row[9]
         return until
-
-    def _compare_totals(self, before_day: int) -> Steps[None]:
-        """Compare what is stored of the closed days before one with what was read of them."""
-        read = self._totals.taken(before_day)
-        due = {day for day in self._closed if day < before_day}
-        self._closed -= due
-        for day in due.union(read):
-            stored = yield self._read(partial(stored_groups, self._prefix, day))
-            if stored is not None and stored != read.get(day, {}):
-                self._doubtful.add(day)
 
     def _again(self) -> Steps[None]:
         """Read the hours again, row by row, in which something differs."""
@@ -319,7 +268,7 @@ class WholeBooks(Verification):
             yield from self.times(self._read, start, min(start + _HOUR_MILLIS, self._until))
         self.postings, self.calls, self.bets = read_before
 
-    def _carried(self, folded: "_Sums") -> Steps[None]:
+    def _carried(self) -> Steps[None]:
         """
         Compare the calls whose postings are gone with what was folded: by day, and by account with what is carried.
 
@@ -332,10 +281,11 @@ class WholeBooks(Verification):
         while after is not None:
             (rows,) = yield self._read(self.asked(("carried", (after, _CARRIED))))
             for account, cents in rows:
-                self._compare_carried(account, folded.taken(account) - cents, wrong)
+                self._compare_carried(account, self._moved.pop(account, 0) - cents, wrong)
             after = rows[-1][0] if len(rows) == _CARRIED else None
-        for account, cents in folded.left():
-            self._compare_carried(account, cents, wrong)
+        for account, cents in sorted(self._moved.items()):
+            if cents:
+                self._compare_carried(account, cents, wrong)
         for day in sorted(self._folded):
             self._compare_folded(day, self._folded[day], self._sums.folded[day])
         if (yield self._read(partial(read_marks, self._prefix))).folds != self._marks.folds:
@@ -360,38 +310,3 @@ class WholeBooks(Verification):
                 f"without a posting are {calls.count} that sum to {amount(calls.cents)}, or are others."
             )
             self.add("carried", Finding("folded_differs", detail))
-
-
-class _Sums:
-    """Sums by account, in a temporary file: there may be more accounts than memory should hold."""
-
-    def __init__(self) -> None:
-        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._file.execute("PRAGMA journal_mode = OFF")
-        self._file.execute("CREATE TABLE sums (account TEXT PRIMARY KEY, high INTEGER, low INTEGER) WITHOUT ROWID")
-
-    def add(self, amounts: Iterable[tuple[str, int]]) -> None:
-        """Add amounts to their accounts."""
-        sums: dict[str, int] = defaultdict(int)
-        for account, cents in amounts:
-            sums[account] += cents
-        self._file.executemany(
-            "INSERT INTO sums VALUES (?, ?, ?) "
-            "ON CONFLICT (account) DO UPDATE SET high = high + excluded.high, low = low + excluded.low",
-            [(account, *divmod(cents, HALF)) for account, cents in sums.items()],
-        )
-
-    def taken(self, account: str) -> int:
-        """Return the sum of an account, which is forgotten."""
-        rows = self._file.execute("DELETE FROM sums WHERE account = ? RETURNING high, low", (account,)).fetchall()
-        return whole(*rows[0]) if rows else 0
-
-    def left(self) -> Iterable[tuple[str, int]]:
-        """Yield the accounts that were not taken and have a sum."""
-        for account, *halves in self._file.execute("SELECT account, high, low FROM sums ORDER BY account"):
-            if total := whole(*halves):
-                yield account, total
-
-    def close(self) -> None:
-        """Give up the file."""
-        self._file.close()

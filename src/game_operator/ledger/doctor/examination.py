@@ -12,11 +12,9 @@ from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import check_source_name
-from game_operator.ledger.doctor.examined import Case, Check, Examined, case, questions_for
-from game_operator.ledger.doctor.file_checks import FILE_CHECKS, MEMORY_CHECKS
+from game_operator.ledger.doctor.examined import Case, Check, DoctorCheck, DoctorReport, Examined, case, questions_for
 from game_operator.ledger.doctor.ledger_checks import LEDGER_CHECKS, tables
-from game_operator.ledger.doctor.report import DoctorCheck, DoctorReport
-from game_operator.ledger.doctor.server_checks import SERVER_CHECKS, TABLE_CHECKS, server
+from game_operator.ledger.doctor.place_checks import FILE_CHECKS, MEMORY_CHECKS, SERVER_CHECKS, TABLE_CHECKS, server
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.engine.tables import DENIED, FIRST_VERSION, VERSION, check_prefix, toml_texts
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
@@ -37,7 +35,6 @@ def doctor_script(
     sources: Collection[str] | None = None,
     prefixes: Collection[str] | None = None,
     *,
-    full: bool = False,
     only: str | None = None,
 ) -> Steps[DoctorReport]:
     """
@@ -48,7 +45,6 @@ def doctor_script(
         prefix: How the names of its tables begin.
         sources: The sources that it should know; None if any may be right.
         prefixes: Those of other ledgers that may be in the database.
-        full: Whether to read all of a file of SQLite.
         only: The one check to do, beside those that it rests on.
 
     Raises:
@@ -65,7 +61,6 @@ def doctor_script(
         questions_for(prefix),
         None if sources is None else frozenset(map(check_source_name, sources)),
         None if prefixes is None else frozenset(map(check_prefix, prefixes)),
-        full,
     )
     return _examination(examined, only)
 

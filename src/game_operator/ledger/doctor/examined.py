@@ -1,9 +1,9 @@
-"""What a doctor examines, and how a check says what it found."""
+"""What a doctor examines, how a check says what it found, and what it returns."""
 
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.tables import PREFIX, sql_texts
@@ -12,6 +12,50 @@ from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 DAY_MILLIS = 86_400_000
 #: Less free space than this, or than this share, is too little.
 _LEAST_BYTES, _LEAST_SHARE = 1_000_000_000, 0.05
+
+
+Verdict = Literal["fine", "advice", "finding", "not visible"]
+
+
+class DoctorCheck(NamedTuple):
+    """
+    What one check found.
+
+    Attributes:
+        name: What was checked.
+        verdict: ``finding`` is wrong and ``advice`` may be; ``not visible`` is what this user or this machine
+            cannot see, so that it may be wrong, too.
+        found: What was found.
+        why: Why it matters; "" if it is fine.
+        todo: What to do about it; "" if it is fine.
+    """
+
+    name: str
+    verdict: Verdict
+    found: str
+    why: str = ""
+    todo: str = ""
+
+
+class DoctorReport(NamedTuple):
+    """
+    What ``doctor`` found.
+
+    Attributes:
+        checks: All checks; one that found several things is there several times.
+    """
+
+    checks: tuple[DoctorCheck, ...]
+
+    @property
+    def findings(self) -> tuple[DoctorCheck, ...]:
+        """What is wrong."""
+        return tuple(check for check in self.checks if check.verdict == "finding")
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong, as far as is visible."""
+        return not self.findings
 
 
 class Case(NamedTuple):
@@ -35,7 +79,6 @@ class Examined:
         url, prefix, kind: Where the ledger is.
         questions: The statements of doctor.sql.
         expected_sources, expected_prefixes: Those that the operator knows of; None if that was not said.
-        full: Whether to read everything.
         tables: The names of all tables.
         meta: The rows of the table ``meta``.
         version: The version of the tables; 0 if there are none.
@@ -49,7 +92,6 @@ class Examined:
     questions: dict[str, str]
     expected_sources: frozenset[str] | None = None
     expected_prefixes: frozenset[str] | None = None
-    full: bool = False
     tables: frozenset[str] = frozenset()
     meta: dict[str, int] = field(default_factory=dict)
     version: int = 0

@@ -8,7 +8,7 @@ from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examin
 from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_search_path, check_version, refuse_writer
-from game_operator.ledger.staff.bet_stops import bet_stop
+from game_operator.ledger.staff.limits import bet_stop
 from game_operator.ledger.steps import Execute, Rows, Steps
 
 _MOST_NAMED = 5

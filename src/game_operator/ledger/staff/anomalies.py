@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
@@ -11,10 +10,10 @@ from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.sources import Sources, refusal
-from game_operator.ledger.rules.book import FOREIGN_PLAYER, UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.rules.book import FOREIGN_PLAYER, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.steps import Execute, Steps
-from game_operator.models.webhooks import LONGEST_TX_ID, DepositCall, RollbackCall, WebhookCall
+from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.protocol.webhook import read_call
 
 #: A source where another index leads to the rows: no index has this expression, so no planner prefers one that begins
@@ -23,41 +22,6 @@ OF_SOURCE = "source || '' = ?"
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
-
-#: What a ledger and a receiver keep (docs/reference/ledger.md says what to do about each); a program may keep others.
-KINDS: Final = frozenset(
-    {
-        "amount_differs",
-        "balance_overflow",
-        "claim_of_unknown_player",
-        "conflicting_deposit",
-        "conflicting_rollback",
-        "conflicting_withdraw",
-        "damaged_books",
-        "deposit_after_rollback",
-        "deposit_by_other_player",
-        "deposit_of_declined_bet",
-        "deposit_of_spent_bet",
-        "early_deposit",
-        "early_rollback",
-        "foreign_instance",
-        FOREIGN_PLAYER,
-        "rollback_after_deposit",
-        "rollback_disagrees",
-        "rollback_of_another_bets_withdraw",
-        "rollback_of_undebited_bet",
-        "second_deposit",
-        "second_withdraw",
-        "sum_differs",
-        UNIT_DOES_NOT_FIT,
-        "unknown_player",
-        UNKNOWN_SOURCE,
-        "unreadable",
-        "withdraw_bytes_on_rollback",
-        "won_differs",
-    }
-)
-
 
 #: A condition in SQL, and its parameters.
 _Condition: TypeAlias = tuple[str, tuple[object, ...]]
@@ -96,33 +60,6 @@ class AnomalyRecord(NamedTuple):
     resolved_at_millis: int | None
 
 
-class _Part(NamedTuple):
-    """
-    Anomalies that one index leads to: those after a time and an id, and before a time.
-
-    With *is_sorted* that is not the index of the time, and what it leads to is sorted: the rows of some ids, or those
-    that came again.
-    """
-
-    conditions: "list[_Condition]"
-    start: tuple[int, int]
-    until_millis: int
-    is_sorted: bool = False
-
-    def statement(self, prefix: str, most: int) -> Execute:
-        """Return the statement for at most *most* of them by time and id."""
-        # No index has the sum.
-        at = "first_at_millis + 0" if self.is_sorted else "first_at_millis"
-        where = " AND ".join([f"({at}, id) > (?, ?)", f"{at} < ?", *(condition for condition, _ in self.conditions)])
-        parameters = (
-            *self.start,
-            self.until_millis,
-            *(value for _, values in self.conditions for value in values),
-            most,
-        )
-        return Execute(f"{_SELECT} FROM {prefix}anomalies WHERE {where} ORDER BY {at}, id LIMIT ?", parameters)
-
-
 class Wanted(NamedTuple):
     """Which anomalies are asked for, as ``SqlLedger.anomalies`` has it."""
 
@@ -134,57 +71,25 @@ class Wanted(NamedTuple):
     player_id: str | None = None
     id_prefix: str | None = None
 
-    def parts(self, after: AnomalyRecord | None) -> "list[_Part]":
-        """
-        Return statements whose rows, merged in order of time, are those that follow *after*.
-
-        Each follows an index: that of a player, a bet or a transaction, of a kind, of the time, or of those that are
-        not resolved. What names nobody is asked for its body, and has an index by itself.
-        """
-        start = (after.first_at_millis, after.id) if after else (0, 0)
-        until = _LAST_MILLIS if self.until_millis is None else self.until_millis
-        if self.player_id is not None or self.id_prefix:
-            rest = [*self._filters(), *self._of_kinds(), ("last_at_millis >= ?", (self.since_millis,))]
-            nameless = _Part([(_NAMELESS, ()), *rest], start, until)
-            return [nameless, *(_Part([*named, *rest], start, until, is_sorted) for named, is_sorted in self._names())]
-        parts = [
-            _Part([*each, *self._filters()], max(start, (self.since_millis, 0)), until) for each in self._each_kind()
+    def conditions(self) -> "list[_Condition]":
+        """Return the conditions of a page, which follows the index of the time, however few rows meet them."""
+        until_millis = _LAST_MILLIS if self.until_millis is None else self.until_millis
+        found: list[_Condition] = [
+            ("first_at_millis < ?", (until_millis,)),
+            ("last_at_millis >= ?", (self.since_millis,)),
         ]
-        if start[0] < self.since_millis:  # Those that came before, and again since.
-            again = ("last_at_millis > first_at_millis AND last_at_millis >= ?", (self.since_millis,))
-            conditions = [again, *self._filters(), *self._of_kinds()]
-            parts.append(_Part(conditions, start, min(until, self.since_millis), is_sorted=True))
-        return parts
-
-    def _names(self) -> "list[tuple[list[_Condition], bool]]":
-        """Return the conditions that an index of names leads to, and whether its rows are to be sorted."""
-        prefix = self.id_prefix or ""
-        if self.player_id is not None:
-            begins = ("(substr(bet_id, 1, ?) = ? OR substr(tx_id, 1, ?) = ?)", (len(prefix), prefix) * 2)
-            return [([("player_id = ?", (self.player_id,)), *([begins] if prefix else [])], False)]
-        # Bytewise, no character comes after U+10FFFF, and no id is longer.
-        span = (prefix, prefix + "\U0010ffff" * LONGEST_TX_ID)
-        return [([(f"{name} >= ? AND {name} <= ?", span)], True) for name in ("bet_id", "tx_id")]
-
-    def _each_kind(self) -> "list[list[_Condition]]":
-        """Return a condition for each kind, which an index has; one that is empty for all kinds."""
-        if self.kind is None:
-            return [[]]
-        kinds = {self.kind} if isinstance(self.kind, str) else set(self.kind)
-        return [[("kind = ?", (kind,))] for kind in sorted(kinds)]
-
-    def _of_kinds(self) -> "list[_Condition]":
-        """Return the condition of all kinds at once, where another index leads to the rows."""
-        if self.kind is None:
-            return []
-        kinds = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
-        return [(f"kind || '' IN ({', '.join('?' * len(kinds)) or 'NULL'})", kinds)]
-
-    def _filters(self) -> "list[_Condition]":
-        """Return the conditions on the source and on whether somebody has looked."""
-        found: list[_Condition] = [] if self.source is None else [(OF_SOURCE, (self.source,))]
+        if self.source is not None:
+            found.append((OF_SOURCE, (self.source,)))
         if self.resolved is not None:
             found.append((f"resolved_at_millis IS {'NOT ' if self.resolved else ''}NULL", ()))
+        if self.kind is not None:
+            kinds = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
+            found.append((f"kind IN ({', '.join('?' * len(kinds)) or 'NULL'})", kinds))
+        if self.player_id is not None:
+            found.append((f"(player_id = ? OR {_NAMELESS})", (self.player_id,)))
+        if self.id_prefix:
+            begins = f"(substr(bet_id, 1, ?) = ? OR substr(tx_id, 1, ?) = ? OR {_NAMELESS})"
+            found.append((begins, (len(self.id_prefix), self.id_prefix) * 2))
         return found
 
     def admits(self, record: AnomalyRecord) -> bool:
@@ -217,11 +122,12 @@ def page_of_anomalies(
     prefix: str, wanted: Wanted, after: AnomalyRecord | None, most: int
 ) -> Steps[list[AnomalyRecord]]:
     """Return at most *most* wanted anomalies by the time they came first and by id, those that follow *after*."""
-    found: dict[int, AnomalyRecord] = {}
-    for part in wanted.parts(after):
-        rows = yield part.statement(prefix, most)
-        found |= {row[0]: record_of(row) for row in rows}
-    return sorted(found.values(), key=attrgetter("first_at_millis", "id"))[:most]
+    start = (after.first_at_millis, after.id) if after else (0, 0)
+    conditions = [("(first_at_millis, id) > (?, ?)", start), *wanted.conditions()]
+    where = " AND ".join(condition for condition, _ in conditions)
+    sql = f"{_SELECT} FROM {prefix}anomalies WHERE {where} ORDER BY first_at_millis, id LIMIT ?"
+    parameters = (*(value for _, values in conditions for value in values), most)
+    return list(map(record_of, (yield Execute(sql, parameters))))
 
 
 def anomaly(prefix: str, anomaly_id: int) -> Steps[AnomalyRecord]:

@@ -8,12 +8,10 @@ is a REPEATABLE READ transaction that may not write.
 """
 
 import contextlib
-import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
-from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
@@ -59,9 +57,6 @@ Use: TypeAlias = Literal["survey", "listing", "history", "pages"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
-_DAY_MILLIS = 86_400_000
-#: Movements of an account that are not in so many days may be anywhere; after 90, ``maintain`` folds them.
-_MOST_DAYS = 90
 
 
 def balance_of(account: str, accounts: Balances) -> Steps[Cents]:
@@ -137,7 +132,6 @@ class AccountHistory(NamedTuple):
         at_millis: When it last moved.
         movements: The latest, as many as were asked for.
         open_bets: Its bets that are OPEN, oldest first, as many as were asked for.
-        earlier: The position of the movements before these, for ``before=``; None if there are none.
     """
 
     account: str
@@ -145,7 +139,6 @@ class AccountHistory(NamedTuple):
     at_millis: int
     movements: tuple[Movement, ...]
     open_bets: tuple[BetRecord, ...]
-    earlier: str | None = None
 
 
 def bet(prefix: str, bet_id: str, source: str) -> Steps[BetRecord | None]:
@@ -269,96 +262,32 @@ def postings_of_calls(prefix: str, source: str, calls: Iterable[CallRecord]) -> 
     return sorted(found, key=itemgetter(0))
 
 
-def account_history(prefix: str, account: str, most: int, before: str | None) -> Steps[AccountHistory]:
+def account_history(prefix: str, account: str, most: int) -> Steps[AccountHistory]:
     """
-    Return a page of the history of an account.
+    Return an account, its *most* latest movements and open bets.
 
     Raises:
         AccountNotFoundError: There is no such account.
-        ValueError: *most* is below 1, or *before* is not the ``earlier`` of such a page.
+        ValueError: *most* is below 1.
     """
     if most < 1:
         raise ValueError(f"most is {most}: pass 1 or more")
-    position = _position(before)
     rows = yield Execute(_sql(prefix)["balance_and_time"], (account, account))
     if not rows:
         advice = OPEN_FIRST
         if (yield from is_marked(prefix)):
             advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-    found = yield from _postings(prefix, account, position, rows[0][1], most + 1)
-    if len(found) <= most:
+    found = yield Execute(_sql(prefix)["movements_of_account"], (account, most))
+    if len(found) < most:
         found += yield Execute(_sql(prefix)["carried"], (account,))
-    page = found[:most]
-    earlier = f"{page[-1][-1]}.{page[-1][0]}" if len(found) > most else None
+    movements = []
+    for _, operation, tx_id, source, *rest in reversed(found):
+        bets = yield Execute(_sql(prefix)["bet_of_call"], (source, operation, tx_id))
+        movements.append(Movement(operation, tx_id, source, bets[0][0] if bets else None, *rest))
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
-    latest = yield from _movements(prefix, page[::-1])
     balance_cents, at_millis = rows[0]
-    return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)), earlier)
-
-
-def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Steps[tuple[Movement, ...]]:
-    """
-    Return the *postings* of one account, in order of time, with the bets that their calls named.
-
-    Bets are read first: withdraw and deposit are found in one row, and those of a player lie side by side in an index.
-    Calls have no order there, so each that is looked up reads a page of the index more.
-    """
-    if not postings:
-        return ()
-    account, since, until = postings[0][4], postings[0][-1], postings[-1][-1]
-    bets = yield Execute(_sql(prefix)["bets_of_movements"], (account, since, until, 2 * len(postings)))
-    named = [((source, "withdraw", withdraw), bet_id) for source, withdraw, _, bet_id in bets]
-    named += [((source, "deposit", deposit), bet_id) for source, _, deposit, bet_id in bets]
-    known = dict(named)
-    for call, bet_id in named:
-        if known.get(call, bet_id) != bet_id:  # In damaged books two bets name one call, which decides then.
-            del known[call]
-    found = []
-    for _, operation, tx_id, source, *rest in postings:
-        call = (source, operation, tx_id)
-        if call not in known and operation != "carry":
-            known[call] = next(iter((yield Execute(_sql(prefix)["bet_of_call"], call))), (None,))[0]
-        found.append(Movement(operation, tx_id, source, known.get(call), *rest))
-    return tuple(found)
-
-
-def _postings(
-    prefix: str, account: str, position: tuple[int, int], newest: int, most: int
-) -> Steps[list[Sequence[Any]]]:
-    """
-    Return the *most* latest postings before *position* of an account that moved last at *newest*.
-
-    They are read from spans of days, each as long as it takes by what was found so far. PostgreSQL looks at every
-    partition that a statement may concern, which takes longer than to read what is asked for.
-    """
-    found: list[Sequence[Any]] = []
-    midnight = min(position[0], newest) // _DAY_MILLIS * _DAY_MILLIS
-    days = 1
-    while True:
-        since = midnight - (days - 1) * _DAY_MILLIS if days <= _MOST_DAYS else -_LAST_MILLIS
-        until = position[0] if position[1] else position[0] - 1
-        rows = yield Execute(
-            _sql(prefix)["movements_of_account"], (account, *position, until, since, most - len(found))
-        )
-        found += sorted(rows, key=lambda row: (row[-1], row[0]), reverse=True)
-        if len(found) >= most or days > _MOST_DAYS:
-            return found
-        position = (since, 0)
-        days = min(4 * days, days * most // max(1, len(found)) + days // 8 + 1)
-
-
-def _position(before: str | None) -> tuple[int, int]:
-    """Return the time and the id of the posting that a page ends before."""
-    if before is None:
-        return _LAST_MILLIS, 0
-    found = re.fullmatch(r"(-?[0-9]{1,18})\.([0-9]{1,18})", before)
-    if not found:
-        raise ValueError(
-            f"before is {shown(before)}, and must be the earlier of a page of the history. Copy the value that "
-            "`ledger show --player` prints below the movements"
-        )
-    return int(found[1]), int(found[2])
+    return AccountHistory(account, balance_cents, at_millis, tuple(movements), tuple(map(bet_of, bets)))
 
 
 def _sql(prefix: str) -> dict[str, str]:
@@ -515,11 +444,6 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def page_sizes(most: int) -> Iterator[int]:
-    """Yield how many records each page of a list has: few at first, because they may lie all over the table."""
-    return chain((min(64, most),), repeat(most))
 
 
 def nothing() -> Steps[None]:

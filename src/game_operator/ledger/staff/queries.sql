@@ -45,13 +45,7 @@ UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 
 -- name: movements_of_account
 SELECT id, operation, tx_id, source, {account}, {delta}, at_millis FROM {prefix}postings AS p
-WHERE {account} = ? AND (at_millis, id) < (?, ?) AND at_millis <= ? AND at_millis >= ?
-ORDER BY at_millis DESC, id DESC LIMIT ?
-
--- A bet was opened at the time of its withdraw's movement.
--- name: bets_of_movements
-SELECT source, withdraw_tx_id, deposit_tx_id, bet_id FROM {prefix}bets
-WHERE account = ? AND player_id = account AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
+WHERE {account} = ? ORDER BY at_millis DESC, id DESC LIMIT ?
 
 -- name: bet_of_call
 SELECT bet_id FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id = ?

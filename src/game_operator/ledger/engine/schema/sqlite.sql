@@ -25,7 +25,6 @@ CREATE TABLE {prefix}clocks (
 -- Which ledger moves the balances in a table of the operator's. All ledgers here share this table, so its name is fixed.
 CREATE TABLE IF NOT EXISTS game_operator_balance_tables (
     name TEXT NOT NULL PRIMARY KEY,
-    id INTEGER NOT NULL,
     prefix TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -262,18 +261,12 @@ CREATE INDEX {prefix}anomalies_unresolved ON {prefix}anomalies (source, bet_id)
     WHERE resolved_at_millis IS NULL AND bet_id IS NOT NULL;
 CREATE INDEX {prefix}anomalies_with_body ON {prefix}anomalies (id)
     WHERE resolved_at_millis IS NOT NULL AND length(body) > 0;
--- In the order in which they came: those to look at, all, those of a kind or player, those that name nobody.
+-- In the order in which they came: those to look at, all, those that name nobody.
 CREATE INDEX {prefix}anomalies_waiting ON {prefix}anomalies (first_at_millis, id) WHERE resolved_at_millis IS NULL;
 CREATE INDEX {prefix}anomalies_came ON {prefix}anomalies (first_at_millis, id);
-CREATE INDEX {prefix}anomalies_of_kind ON {prefix}anomalies (kind, first_at_millis, id);
-CREATE INDEX {prefix}anomalies_of_player ON {prefix}anomalies (player_id, first_at_millis, id)
-    WHERE player_id IS NOT NULL;
 CREATE INDEX {prefix}anomalies_nameless ON {prefix}anomalies (first_at_millis, id)
     WHERE player_id IS NULL AND bet_id IS NULL AND tx_id IS NULL;
--- By id, also the first characters of one; and those that came again, by when they did last.
 CREATE INDEX {prefix}anomalies_of_bet ON {prefix}anomalies (bet_id, source) WHERE bet_id IS NOT NULL;
-CREATE INDEX {prefix}anomalies_of_call ON {prefix}anomalies (tx_id) WHERE tx_id IS NOT NULL;
-CREATE INDEX {prefix}anomalies_again ON {prefix}anomalies (last_at_millis) WHERE last_at_millis > first_at_millis;
 
 -- The journal: each run of the back office, its chunks of work with their leases, and its items with their results.
 CREATE TABLE {prefix}runs (
