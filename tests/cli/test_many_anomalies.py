@@ -93,8 +93,7 @@ def test_an_empty_list(run: Run, database: str) -> None:
     assert (told.code, told.out, "nothing is between" in " ".join(told.err.split())) == (2, "", True)
     for option in (("--player", "p9"), ("--source", "lvie"), ("--kind", "second_deposit"), ("--kind", "erly_deposit")):
         told = run("ledger", "anomalies", *option)
-        assert (told.code, told.out) == (0, "There are no such anomalies.
-")
+        assert (told.code, told.out) == (0, "There are no such anomalies.\n")
 
 
 def test_the_first_ones(run: Run, database: str) -> None:
