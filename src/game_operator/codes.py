@@ -97,6 +97,10 @@ class WebhookErrorCode(StrEnum):
     SYSTEM_ERROR = "SYSTEM_ERROR"
 
 
+#: By these an operator refuses a bet that could be placed; each other code says something of a call, a bet or a balance.
+OPERATORS_RULES: Final = frozenset({WebhookErrorCode.PLAYER_BLOCKED, WebhookErrorCode.LIMIT_EXCEEDED})
+
+
 class BetState(StrEnum):
     """
     What the ledger knows of a bet (docs/decisions/0014).

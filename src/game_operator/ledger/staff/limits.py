@@ -8,7 +8,7 @@ bets, who started them again, and why. What an account has wagered and got is re
 
 from typing import Final, NamedTuple
 
-from game_operator.codes import WebhookErrorCode
+from game_operator.codes import OPERATORS_RULES, WebhookErrorCode
 from game_operator.errors import shown
 from game_operator.ledger.engine.batch import may_refuse
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -18,8 +18,8 @@ from game_operator.ledger.steps import Execute, Kind, Steps
 
 _ABOVE_EVERY_VERSION: Final = 2**31
 _LAST_MILLIS: Final = 2**62
-#: Every other code of ours says something that is not so.
-_OURS: Final = frozenset(WebhookErrorCode) - {WebhookErrorCode.LIMIT_EXCEEDED, WebhookErrorCode.PLAYER_BLOCKED}
+#: What these say would not be so.
+_OTHER_CODES: Final = frozenset(WebhookErrorCode) - OPERATORS_RULES
 
 
 class BetStop(NamedTuple):
@@ -47,7 +47,7 @@ def checked_stop(actor: str, reason: str, code: str, now_millis: int = 0) -> Bet
         ValueError: No withdraw can be refused with *code*.
     """
     check_person(actor, reason)
-    if not may_refuse(code) or code in _OURS:
+    if not may_refuse(code) or code in _OTHER_CODES:
         raise ValueError(
             f"code is {shown(code)}, and cannot refuse a withdraw. Pass LIMIT_EXCEEDED, PLAYER_BLOCKED, or one of your "
             "own codes of 1 to 64 of A-Z, 0-9 and _"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from game_operator.codes import WebhookErrorCode
+from game_operator.codes import OPERATORS_RULES, WebhookErrorCode
 from game_operator.text import money
 from game_operator_testkit.certifier.report.report import Cause, Moved, Report
 from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
@@ -27,7 +27,6 @@ _STEPS: Final = 8
 _PERCENTS: Final = (50, 95, 99)
 _KNOWN: Final = frozenset(code.value for code in WebhookErrorCode)
 #: Refusals of a bet that say something of its player.
-_OF_PLAYERS: Final = frozenset({WebhookErrorCode.PLAYER_BLOCKED, WebhookErrorCode.LIMIT_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +225,7 @@ class Summary:
 
 def _first_look(code: str) -> str:
     """Return where to look first if each bet is refused with *code*; "" where the code itself says it."""
-    if code in _OF_PLAYERS:
+    if code in OPERATORS_RULES:
         return "; look at the two players first"
     is_known = code in _KNOWN and code != WebhookErrorCode.INVALID_REQUEST
     return "" if is_known else "; look at --instance and --game first"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from game_operator.codes import OPERATORS_RULES
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import WebhookCall
 from game_operator_testkit.certifier.engine.balances import units
@@ -54,7 +55,7 @@ _OVERTAKEN: Final = (KnownCause.OVERDRAWN, KnownCause.LOST_UPDATE)
 #: Answers to a withdraw that say nothing of others.
 _OF_THE_CALL: Final = (None, Code.INSUFFICIENT_BALANCE, Code.INVALID_REQUEST)
 #: Answers to a rollback that say something of its bet, or of no call's content.
-_OF_A_BET: Final = frozenset(Code) - {Code.INSUFFICIENT_BALANCE, Code.LIMIT_EXCEEDED, Code.PLAYER_BLOCKED}
+_OF_A_BET: Final = frozenset(Code) - OPERATORS_RULES - {Code.INSUFFICIENT_BALANCE}
 _READS: Final = 4
 #: A time that is taken before the lock seldom shows.
 _ORDERED_ROUNDS: Final = 5
