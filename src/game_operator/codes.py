@@ -97,7 +97,7 @@ class WebhookErrorCode(StrEnum):
     SYSTEM_ERROR = "SYSTEM_ERROR"
 
 
-#: By these an operator refuses a bet that could be placed; each other code says something of a call, a bet or a balance.
+#: By these an operator refuses a bet that could be placed; each other code says something of a call, bet or balance.
 OPERATORS_RULES: Final = frozenset({WebhookErrorCode.PLAYER_BLOCKED, WebhookErrorCode.LIMIT_EXCEEDED})
 
 
