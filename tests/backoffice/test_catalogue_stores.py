@@ -1,6 +1,7 @@
 """Where a catalogue keeps what it has seen: over a restart, in several processes, and when the place is damaged."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -68,6 +69,22 @@ def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) ->
     assert service.fetches == 2
     service.games = [*whole, named("new", "n1")]
     assert [change.game_id for change in again.refresh()] == ["new"]
+
+
+def test_a_list_without_a_change_is_not_stored_again(service: ListedGames, store: SqlLedger) -> None:
+    """Each of many workers fetches it several times a minute. The time is known all the same."""
+    catalogue = service.catalogue(store)
+    catalogue.refresh()
+    before, first = Journal(store).document(NAME), catalogue.fetched_at_millis
+    time.sleep(0.002)
+    assert catalogue.refresh() == []
+    assert Journal(store).document(NAME) == before
+    assert catalogue.fetched_at_millis is not None
+    assert first is not None
+    assert catalogue.fetched_at_millis > first
+    listed(service).pop()
+    catalogue.refresh()
+    assert Journal(store).document(NAME) != before
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ SETTINGS: dict[str, Any] = {
     "rate_per_second": 60.0,
     "sample": 1.0,
     "lease": timedelta(seconds=1),
-    "seed": 1,
 }
 _REPAIR: dict[str, Any] = {
     "repair": True,

@@ -420,7 +420,7 @@ def every_handler(ledger: SqlLedger, other: AsyncSqlLedger) -> list[KeepsAnomali
 def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, executor: Executor) -> list[str]:
     """Look bets up, settle those that were lost, and work on findings."""
     Reconciler(client, joined, min_age=timedelta(hours=1), second_look=timedelta(minutes=2), sample=0.01)
-    reconciler = Reconciler(client, wallet, rate_per_second=50, clock_millis=lambda: 0, seed=7)
+    reconciler = Reconciler(client, wallet, rate_per_second=50, clock_millis=lambda: 0)
     report = reconciler.run(repair=True, max_bets=5, max_total_cents=100, actor="ann", reason="lost", executor=executor)
     assert_type(report, ReconcileReport)
     assert_type(reconciler.run_some(seconds=60), ReconcileReport)

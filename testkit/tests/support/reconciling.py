@@ -197,7 +197,6 @@ class Desk:
             "second_look": timedelta(0),
             "rate_per_second": 10_000.0,
             "sample": 1.0,
-            "seed": 1,
         }
         wallet = options.pop("wallet", self.wallet)
         # An account's times are a millisecond apart at least: those of fast calls are ahead of the clock.

@@ -79,7 +79,11 @@ class Catalogue(Forkable):
 
     @property
     def fetched_at_millis(self) -> int | None:
-        """When the service answered the last good list, in Unix milliseconds; None until it has."""
+        """
+        When the service answered the last good list, in Unix milliseconds; None until it has.
+
+        After a restart it is when the list that is stored was new.
+        """
         return self._state.at_millis
 
     @property
@@ -184,7 +188,11 @@ class Catalogue(Forkable):
         """Make *games* the last good list, which other processes may have changed."""
         for _ in range(_MOST_TRIES):
             self._read()
-            if self._kept(self._state.after(games, at_millis)):
+            known, state = self._state, self._state.after(games, at_millis)
+            if (known.games, known.gone) == (state.games, state.gone):
+                self._state = state  # Thousands of games are not stored again each time for another moment.
+                return
+            if self._kept(state):
                 return
         problem = f"The catalogue in the ledger's database was replaced by other programs {_MOST_TRIES} times."
         raise LedgerUnavailableError(problem, remedy="Try again later.")

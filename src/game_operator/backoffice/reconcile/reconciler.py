@@ -17,11 +17,7 @@ from game_operator.backoffice.reconcile.population import first_cursor, page
 from game_operator.backoffice.reconcile.report import KIND, ReconcileReport, report_of
 from game_operator.backoffice.reconcile.worker import Worker
 from game_operator.client.sync import OperatorClient
-from game_operator.errors import (
-    ConfigurationError,
-    RunError,
-    shown,
-)
+from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.office import Office
 from game_operator.ledger.sql import SqlLedger
@@ -57,7 +53,6 @@ class Reconciler:
         rate_per_second: How many calls a second all processes of a run make together.
         clock_millis: The time in Unix milliseconds; by default the database's clock.
         lease: For how long a process keeps its part of a run without a sign of life.
-        seed: What the sample is drawn by; by default another for each run.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans of runs and a metric of findings (extra ``otel``).
 
     Raises:
@@ -76,12 +71,10 @@ class Reconciler:
         rate_per_second: float = 20.0,
         clock_millis: Callable[[], int] | None = None,
         lease: timedelta = timedelta(milliseconds=LEASE_MILLIS),
-        seed: int | None = None,
         telemetry: "Telemetry | None" = None,
     ) -> None:
         _check_parts(client, wallet)
         self._client, self._wallet = client, wallet
-        self._seed = seed
         self._options = {
             "min_age_millis": _millis("min_age", min_age, least=0),
             "second_look_millis": _millis("second_look", second_look, least=0),
@@ -239,7 +232,6 @@ class Reconciler:
         )
 
     def _begun(self, options: dict[str, Any], actor: str | None, reason: str | None) -> Run:
-        seed = randbits(31) if self._seed is None else self._seed
         try:
             return self._journal.begin(
                 KIND,
@@ -247,7 +239,7 @@ class Reconciler:
                 service=self._service,
                 parameters=options,
                 interval_micros=int(options["interval_micros"]),
-                seed=seed,
+                seed=randbits(31),
                 actor=actor,
                 reason=reason,
                 cursor=first_cursor(),

@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import sys
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import typer
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, comma_separated, read_profile
-from game_operator.cli.output import answer, remark, say
+from game_operator.cli.output import answer, remark
 from game_operator.errors import (
     AccountNotFoundError,
     ConfigurationError,
@@ -30,7 +29,6 @@ from game_operator.errors import (
     one_line,
     shown,
 )
-from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger
@@ -52,33 +50,13 @@ _BACKLOG: Final = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class ServedOptions:
-    """The wallet, and what it reports."""
+    """The wallet, whose calls it answers, and what it reports."""
 
+    service_public_key: list[Path]
     profile: ProfileFile = None
     source: Source = ""
     migrate: bool = True
     telemetry: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallersOptions:
-    """Whose calls are answered."""
-
-    service_public_key: list[Path] | None = None
-    accept_unsigned: Annotated[bool, typer.Option("--insecure-accept-unsigned")] = False
-
-    def authenticator(self, host: str) -> "Authenticator":
-        """Return what accepts these callers at *host*; raise ConfigurationError if it would accept nobody or all."""
-        if self.service_public_key and self.accept_unsigned:
-            raise ConfigurationError(
-                "--service-public-key and --insecure-accept-unsigned exclude each other. Pass the key alone."
-            )
-        if not self.service_public_key and not self.accept_unsigned:
-            raise ConfigurationError(
-                "No caller would be accepted: pass the service's public key as --service-public-key FILE. For tests on "
-                "this machine, --insecure-accept-unsigned answers every caller."
-            )
-        return _signed_by(self.service_public_key) if self.service_public_key else _unsigned(host)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,19 +166,6 @@ def _signed_by(keys: list[Path]) -> "Authenticator":
         raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None
 
 
-def _unsigned(host: str) -> "Authenticator":
-    from game_operator.webhooks import AcceptUnsigned
-
-    if not is_loopback(host):
-        raise ConfigurationError(
-            f"--insecure-accept-unsigned would let everybody who reaches {shown(host)} move your players' money. "
-            "Pass --service-public-key, or listen on 127.0.0.1."
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # The command warns louder.
-        return AcceptUnsigned()
-
-
 def _new_telemetry() -> "Telemetry":
     """Return the traces and metrics of this process; raise ConfigurationError if they have nowhere to go."""
     check_extra("game-operator serve --telemetry", "otel", ("opentelemetry",))
@@ -223,7 +188,6 @@ class _Service:
 
     place: LedgerOptions
     served: ServedOptions
-    callers: CallersOptions
     listening: ListeningOptions
     games: GamesOptions
     url: str
@@ -293,7 +257,7 @@ class _Service:
             profile = read_profile(self.served.profile)
             instances, currency_of = life.enter_context(self.games.known(lambda: SqlLedger(**self.of_ledger)))
             receiver = WebhookReceiver(
-                authenticator=self.callers.authenticator(self.listening.host),
+                authenticator=_signed_by(self.served.service_public_key),
                 profile=profile,
                 instances=instances,
                 telemetry=telemetry,
@@ -356,7 +320,6 @@ class _Service:
 def serve(
     *,
     served: ServedOptions,
-    callers: CallersOptions,
     listening: ListeningOptions,
     games: GamesOptions,
     place: LedgerOptions,
@@ -370,7 +333,7 @@ def serve(
     """
     if sys.platform == "win32":
         raise ConfigurationError("game-operator serve needs Unix. Serve from a program of yours under uvicorn.")
-    callers.authenticator(listening.host)
+    _signed_by(served.service_public_key)
     read_profile(served.profile)
     games.check()
     if len(place.columns) > 1:
@@ -388,12 +351,8 @@ def serve(
     from game_operator.cli.serving import logging_to_stderr
     from game_operator.ledger import SqlLedger
 
-    if callers.accept_unsigned:
-        say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
-        warning = "Anybody who reaches this port can move your players' money. Use it for test money only."
-        say(warning, style="bold red", error=True)
     with logging_to_stderr(), listening.listener() as listener:
-        options = (place, served, callers, listening, games)
+        options = (place, served, listening, games)
         service = _Service(*options, url=listening.url(listener), is_replaced=RawValue("b", False))
         if listening.workers is not None:
             # A request for a restart that comes too early must not end the command, nor Python's process that

@@ -132,7 +132,7 @@ def test_rows_that_nobody_reads(tmp_path: Path) -> None:
         ledger.open_account("p1", Decimal(1_000))
         for number in range(200):
             ledger.apply(withdraw(f"b{number}", amount_cents=1, game=f"game-{number}"))
-    told = without_reader("ledger", "totals", "--by", "game", "--csv", "-", "--database", url)
+    told = without_reader("ledger", "totals", "--by", "game", "--json", "--database", url)
     assert (told.code, told.err) == (141, "")
 
 

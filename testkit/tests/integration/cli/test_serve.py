@@ -160,21 +160,6 @@ def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: 
         assert list(ledger.bets()) == []
 
 
-@pytest.mark.outside
-def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, private_key: RSAPrivateKey) -> None:
-    """For work on one's own machine."""
-    options = ("--insecure-accept-unsigned", "--database", sqlite_url)
-    opened(sqlite_url, p1="100.00")
-    with started("serve", "--port", "0", "--json", *options) as process:
-        assert process.stdout is not None
-        with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as anybody:
-            assert anybody.post("/player-balance", b'{"player_id":"p1"}', signed=False).code is None
-        process.terminate()
-        out, err = process.communicate(timeout=20)
-    assert (process.returncode, out) == (0, "")
-    assert "WARNING: calls are accepted WITHOUT A SIGNATURE." in err
-
-
 def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles) -> None:
     """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
     address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")
@@ -410,17 +395,18 @@ def _pem(key: Any) -> bytes:
     return pem
 
 
+def test_nobody_is_served_without_a_key(run: Run, sqlite_url: str) -> None:
+    """No option accepts calls that are not signed."""
+    told = run("serve", "--database", sqlite_url)
+    assert (told.code, told.out) == (2, "")
+    assert "Missing option '--service-public-key'" in told.err
+
+
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
         pytest.param(("--service-public-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
-        pytest.param(
-            ("--database", "{db}"),
-            2,
-            "No caller would be accepted: pass the service's public key as --service-public-key",
-            id="no key",
-        ),
         pytest.param(
             ("--database", "{db}", "--service-public-key", "{public}", "--prefix", "a b"),
             2,
@@ -430,18 +416,6 @@ def _pem(key: Any) -> bytes:
         pytest.param(("--database", "{db}", "--service-public-key", "{private}"), 2, "a private key", id="private key"),
         pytest.param(
             ("--database", "{db}", "--service-public-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"
-        ),
-        pytest.param(
-            ("--database", "{db}", "--service-public-key", "{public}", "--insecure-accept-unsigned"),
-            2,
-            "exclude each other",
-            id="a key, and unsigned",
-        ),
-        pytest.param(
-            ("--database", "{db}", "--insecure-accept-unsigned", "--host", "0.0.0.0"),
-            2,
-            "would let everybody who reaches '0.0.0.0' move your players' money",
-            id="unsigned, for everybody",
         ),
         pytest.param(
             ("--database", "{db}", "--service-public-key", "{public}", "--profile", "{here}/none.toml"),
