@@ -247,8 +247,8 @@ class IpAllowList:
     Args:
         networks: Addresses and networks, such as ``192.0.2.7`` and ``198.51.100.0/24``.
         trusted_proxies: Networks of your own proxies. Only for a call that comes from one of them is
-            X-Forwarded-For read, from the right, up to the first address that is not one of them. It may have a port
-            and brackets (IPv6).
+            X-Forwarded-For read, from the right, up to the first address that is not one of them. It may have a port,
+            brackets (IPv6) and quotes.
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
@@ -329,7 +329,9 @@ def _parsed_address(text: object) -> _Address | None:
 
 
 def _forwarded_address(text: str) -> _Address | None:
-    """Return an address as proxies write it: bare or in brackets, and with a port behind it."""
+    """Return an address as proxies write it: bare, in brackets or in quotes, and with a port behind it."""
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1]
     written = _WRITTEN_ADDRESS.fullmatch(text)
     return written and _parsed_address(written["bracketed"] or written["four"] or written["six"])
 

@@ -170,9 +170,9 @@ class Gate:
             # Decoded text is not what was signed. The caller's own program is at fault, so the call may come again.
             code = WebhookErrorCode.SYSTEM_ERROR
             reason = f"the body was handed over as {type(request.body).__name__}; hand over the raw bytes as they came"
-        elif len(request.body) > self._max_bytes_of(operation):
+        elif len(request.body) > self.max_bytes_at(request.path):
             # Nobody has read what it says, so its repeat, under a greater limit, may still move money.
-            reason = self._too_long(operation, len(request.body))
+            reason = self.too_long_at(request.path, len(request.body))
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, operation=operation, is_unread=True)
         else:
             return None
@@ -180,19 +180,14 @@ class Gate:
 
     def max_bytes_at(self, path: str) -> int:
         """Return how long a body posted to *path* may be; adapters keep no more than a little beyond it."""
-        return self._max_bytes_of(self._operation_at(path))
+        is_batch = self._operation_at(path) == _BATCH
+        return self.profile.max_batch_bytes if is_batch else self.profile.max_body_bytes
 
     def too_long_at(self, path: str, length: int | str) -> str:
         """Return the reason for refusing a body of *length* bytes that was posted to *path*."""
-        return self._too_long(self._operation_at(path), length)
-
-    def _too_long(self, operation: str, length: int | str) -> str:
-        setting = "max_batch_bytes" if operation == _BATCH else "max_body_bytes"
-        limit = self._max_bytes_of(operation)
+        setting = "max_batch_bytes" if self._operation_at(path) == _BATCH else "max_body_bytes"
+        limit = self.max_bytes_at(path)
         return f"the body has {length} bytes, and the profile's {setting} is {limit}: is that too few?"
-
-    def _max_bytes_of(self, operation: str) -> int:
-        return self.profile.max_batch_bytes if operation == _BATCH else self.profile.max_body_bytes
 
     def _opened_batch(self, body: bytes) -> DepositBatch:
         items: list[BatchItem] = []
