@@ -61,7 +61,7 @@ _STDOUT: Final = Path("-")
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 _MAINTAINED: Final = {
-    "": "finished read sealed read_again days_closed partitions",
+    "": "finished read sealed read_again days_closed",
     "dropped": "day postings cents file sha256",
     "kept": "day reason",
 }
