@@ -77,7 +77,7 @@ def _findings(sorts: str = "", *, resolved: bool, subject: str | None = None) ->
 LOOKS: Final[dict[str, Look]] = {
     "bet": Look(lambda known, _: queries.bet(DEFAULT_PREFIX, known["bet"], "")),
     "history": Look(lambda known, _: queries.bet_history(DEFAULT_PREFIX, known["bet"], ""), "the rows of one bet"),
-    "account history": Look(lambda *_: queries.account_history(DEFAULT_PREFIX, "p7", 5)),
+    "account history": Look(lambda *_: queries.account_history(DEFAULT_PREFIX, "p7", 5), "the latest movements"),
     "bets": _bets(),
     "bets until": _bets(until_millis=2**61),
     **{f"bets {state.value}": _bets(state=state) for state in BetState},

@@ -48,14 +48,9 @@ def check_owned(owns: Owns, player_id: str, error: type[LedgerError] = LedgerErr
         return
     if inspect.iscoroutine(answer):
         answer.close()
-    if answer is False:
-        raise error(
-            f"This ledger does not own the player {shown(player_id)}: owns() answered False. Nothing was moved. Send "
-            "it to the ledger that owns the player; if that is this one, correct owns()."
-        )
     raise error(
-        f"owns() answered {shown(answer)} for the player {shown(player_id)}; it must answer True or False. Nothing was "
-        "moved. Fix owns(), and repeat it."
+        f"This ledger does not own the player {shown(player_id)}: owns() answered {shown(answer)}. Nothing was moved. "
+        "Send it to the ledger that owns the player. If that is this one, correct owns(): it must answer True or False."
     )
 
 

@@ -55,7 +55,7 @@ _DAY_MILLIS: Final = 86_400_000
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 _MAINTAINED: Final = {
-    "": "finished read sealed read_again days_closed partitions",
+    "": "finished read sealed read_again days_closed",
     "dropped": "day postings cents file sha256",
     "kept": "day reason",
 }

@@ -75,7 +75,7 @@ class ObjectBalances(OperatorBalances):
         """Return None: to ask for each would lock each. Raise ConfigurationError if the accounts were not passed."""
         yield from ()
         if isinstance(self._accounts, Elsewhere):
-            self._accounts.refuse_to_know()
+            self._accounts.lock()
         return None
 
 
@@ -100,15 +100,7 @@ class Elsewhere:
             f"The ledger {self._prefix}* keeps its balances in your own table, and it was opened without accounts=. "
             "Nothing was moved. Pass the accounts= that your wallet passes; on the command line, --accounts-table, "
             "--accounts-key and --accounts-balance. Opening and adjusting accounts never work here: change the rows of "
-            "your table instead."
+            "your table instead. A campaign can go without your players: check_players=False, or --no-player-check."
         )
 
     move = lock
-
-    def refuse_to_know(self) -> NoReturn:
-        """Raise ConfigurationError: whether a player is there was asked."""
-        raise ConfigurationError(
-            f"The ledger {self._prefix}* keeps its balances in your own table, and it was opened without accounts=, so "
-            "it does not know your players. Pass the accounts= that your wallet passes, or check_players=False; on the "
-            "command line, --accounts-table, --accounts-key and --accounts-balance, or --no-player-check."
-        )

@@ -53,7 +53,6 @@ class MaintainReport(NamedTuple):
         read_again: How many slices were read again that were sealed before.
         checkpoint_millis: What came before this was read; None if never.
         days_closed: The first day that is not closed for totals, or "".
-        partitions: What became of the partitions of the coming days, as texts; none on SQLite.
         dropped: The days whose postings were dropped, each with its file in the archive.
         kept: The days that are old enough and stay, each with the reason.
     """
@@ -65,7 +64,6 @@ class MaintainReport(NamedTuple):
     read_again: int
     checkpoint_millis: int | None
     days_closed: str
-    partitions: tuple[str, ...]
     dropped: tuple[DroppedDay, ...]
     kept: tuple[KeptDay, ...]
 
@@ -133,7 +131,6 @@ class Maintenance:
         self.verification: Verification = Verification(dialect.prefix)
         self.finished: bool = True
         self._sealed_postings = self._read_again = 0
-        self._partitions: list[str] = []
         self._dropped: list[DroppedDay] = []
         self._kept: list[KeptDay] = []
 
@@ -158,7 +155,6 @@ class Maintenance:
             read_again=self._read_again,
             checkpoint_millis=marks.checkpoint_millis,
             days_closed=close.closed_before,
-            partitions=tuple(self._partitions),
             dropped=tuple(self._dropped),
             kept=tuple(self._kept),
         )
@@ -247,16 +243,10 @@ class Maintenance:
         yield self._write(partial(note_read, self._dialect, day))
 
     def days_made(self) -> Steps[None]:
-        """Make the partitions of the coming days."""
+        """Make the partitions of the coming days; the next run makes those for which others keep the tables locked."""
         for day in (yield self._read(partial(retention.missing_days, self._prefix))):
-            if not self.goes_on():
+            if not self.goes_on() or (yield from self._changed(partial(retention.make_day, self._prefix, day))) is None:
                 break
-            answer = yield from self._changed(partial(retention.make_day, self._prefix, day))
-            if answer is None:
-                self._partitions.append(f"{day} is not made: busy")
-                break
-            if answer == "made":
-                self._partitions.append(f"made {day}")
 
     def _changed(self, script: Callable[[], Steps[Any]]) -> Steps[Any]:
         """Run a script that changes partitions; return None if others keep the tables locked, as a backup does."""

@@ -281,13 +281,10 @@ def account_history(prefix: str, account: str, most: int) -> Steps[AccountHistor
     found = yield Execute(_sql(prefix)["movements_of_account"], (account, most))
     if len(found) < most:
         found += yield Execute(_sql(prefix)["carried"], (account,))
-    movements = []
-    for _, operation, tx_id, source, *rest in reversed(found):
-        bets = yield Execute(_sql(prefix)["bet_of_call"], (source, operation, tx_id))
-        movements.append(Movement(operation, tx_id, source, bets[0][0] if bets else None, *rest))
+    movements = tuple(Movement(*row) for row in reversed(found))
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
     balance_cents, at_millis = rows[0]
-    return AccountHistory(account, balance_cents, at_millis, tuple(movements), tuple(map(bet_of, bets)))
+    return AccountHistory(account, balance_cents, at_millis, movements, tuple(map(bet_of, bets)))
 
 
 def _sql(prefix: str) -> dict[str, str]:

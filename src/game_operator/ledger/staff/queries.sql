@@ -43,15 +43,16 @@ SELECT {anomaly_columns} FROM {prefix}anomalies WHERE bet_id = ? AND source = ?
 SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ?
 UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 
+-- The latest movements, with the bets that their calls named.
 -- name: movements_of_account
-SELECT id, operation, tx_id, source, {account}, {delta}, at_millis FROM {prefix}postings AS p
-WHERE {account} = ? ORDER BY at_millis DESC, id DESC LIMIT ?
-
--- name: bet_of_call
-SELECT bet_id FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id = ?
+SELECT p.operation, p.tx_id, p.source, c.bet_id, p.account, p.delta, p.at_millis FROM (
+    SELECT id, operation, tx_id, source, {account} AS account, {delta} AS delta, at_millis FROM {prefix}postings AS p
+    WHERE {account} = ? ORDER BY at_millis DESC, id DESC LIMIT ?
+) AS p LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
+ORDER BY p.at_millis DESC, p.id DESC
 
 -- name: carried
-SELECT last_id, 'carry', account, '', account, cents, at_millis FROM {prefix}carried WHERE account = ?
+SELECT 'carry', account, '', NULL, account, cents, at_millis FROM {prefix}carried WHERE account = ?
 
 -- The index of open bets, of which there are few, and no table.
 -- name: open_bets
