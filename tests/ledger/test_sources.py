@@ -303,7 +303,8 @@ def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> Non
                 AsyncWallet(opened, source="other")
             with pytest.raises(UnknownSourceError, match=REFUSED):
                 await opened.apply(deposit("b1"), terms=OTHER)
-            assert [each.kind async for each in opened.anomalies()] == ["unknown_source"]
+            with SqlLedger(database_url) as beside:
+                assert [each.kind for each in beside.anomalies()] == ["unknown_source"]
             await opened.add_source("other")
             wallet = AsyncWallet(opened, source="other")
             assert (await wallet.withdraw(withdraw("b1"))).balance_cents == 9_000
@@ -367,7 +368,8 @@ def test_one_wallet_of_a_wrong_source_stops_no_other(database_url: str) -> None:
         assert (await right.withdraw(withdraw("b1"))).code is None
         with pytest.raises(UnknownSourceError):
             await wrong.deposit(deposit("b1"))
-        kinds = [each.kind async for each in ledger.anomalies(source="other")]
+        with SqlLedger(database_url) as beside:
+            kinds = [each.kind for each in beside.anomalies(source="other")]
         await ledger.add_source("other")
         await ledger.close()
         return kinds

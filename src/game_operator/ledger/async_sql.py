@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
@@ -15,11 +13,8 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.books.maintain import MaintainReport
-from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
-from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.verify import BooksReport
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
@@ -31,11 +26,11 @@ from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item, asks_operator
 from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.adjustments import adjust, open_account
+from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
+from game_operator.ledger.staff.queries import BetsWanted, has_own_snapshot
 from game_operator.ledger.staff.spending import Spent, checked_since, spent
 from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
@@ -45,16 +40,16 @@ if TYPE_CHECKING:
     from game_operator.ledger.postgres.store import AsyncPostgresStore
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 _INHERITED: list[object] = []
 
 
 class AsyncSqlLedger(LedgerBase):
     """
-    SqlLedger for asyncio: the same names and arguments, awaited.
+    SqlLedger for asyncio: the same names and arguments, awaited, of what a program that serves calls needs.
 
-    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async.
+    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For lists
+    of anomalies, histories, totals, nightly maintenance and the doctor, open a SqlLedger at the same address.
 
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
@@ -210,7 +205,7 @@ class AsyncSqlLedger(LedgerBase):
         """Return what is known of a bet, or None."""
         return await self._read(partial(queries.bet, self._prefix, bet_id, source))
 
-    def bets(
+    async def bets(
         self,
         *,
         since_millis: int | None = None,
@@ -219,89 +214,43 @@ class AsyncSqlLedger(LedgerBase):
         state: BetState | None = None,
         player_id: str | None = None,
     ) -> AsyncIterator[BetRecord]:
-        """Yield bets, oldest first, as ``SqlLedger.bets`` does."""
+        """Yield bets, oldest first, as ``SqlLedger.bets`` does; they are read in a thread beside the loop."""
         wanted = BetsWanted(source, since_millis, until_millis, state, player_id)
-        return self._listed(partial(queries.page_of_bets, self._prefix, wanted), 1_000)
-
-    def anomalies(
-        self,
-        *,
-        source: str | None = None,
-        resolved: bool | None = False,
-        since_millis: int = 0,
-        until_millis: int | None = None,
-        kind: str | Collection[str] | None = None,
-        player_id: str | None = None,
-        id_prefix: str | None = None,
-    ) -> AsyncIterator[AnomalyRecord]:
-        """Yield the anomalies, oldest first, as ``SqlLedger.anomalies`` does."""
-        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
+        read: Callable[..., Any] = self._read
+        with contextlib.ExitStack() as stack:
+            if has_own_snapshot(self._url):
+                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
+                read = partial(asyncio.to_thread, listing.read)
+            after: BetRecord | None = None
+            for size in queries.page_sizes(1_000):
+                bets = await read(partial(queries.page_of_bets, self._prefix, wanted, after, size))
+                for bet in bets:
+                    yield bet
+                if len(bets) < size:
+                    return
+                after = bets[-1]
 
     async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
         """Apply the call of an anomaly again, as ``SqlLedger.retry`` does; return what became of it."""
-        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
-        return await run_async(rights_explained(self._prefix, work))
+        with rights_explained(self._prefix):
+            return await run_async(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
 
     async def resolve(self, anomaly_id: int) -> None:
         """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
         await run_async(self._resolved([anomaly_id]))
 
-    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
-        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
-
-    async def account_history(
-        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
-    ) -> AccountHistory:
-        """Return an account and its latest movements, as ``SqlLedger.account_history`` does."""
-        account = account_asked_for(player_id, self._accounts)
-        return await self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
-
     async def verify(self, *, full: bool = False) -> BooksReport:
         """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""
-        return await self._in_pages(lambda read: verified(read, self._prefix, full=full))
+        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
+        if not has_own_snapshot(self._url):
+            return await run_async(verified(as_steps(self._read), self._prefix, full=full))
 
-    async def doctor(
-        self,
-        *,
-        sources: Collection[str] | None = None,
-        prefixes: Collection[str] | None = None,
-        full: bool = False,
-    ) -> DoctorReport:
-        """Return what could lose or double money here, as ``SqlLedger.doctor`` does."""
-        from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
+        def in_thread() -> BooksReport:
+            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
+                return run(verified(as_steps(pages.read), self._prefix, full=full))
 
-        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
-
-    async def correct_time(self, player_id: str) -> TimeCorrection:
-        """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does; return what was changed."""
-        return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
-
-    async def maintain(
-        self,
-        *,
-        seconds: float = 300.0,
-        drop_after: timedelta | int | None = None,
-        archive: str | PathLike[str] | None = None,
-    ) -> MaintainReport:
-        """Do what is due each night, as ``SqlLedger.maintain`` does; return what was done."""
-        return await run_async(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
-
-    async def totals(
-        self,
-        *,
-        since_millis: int | None = None,
-        until_millis: int | None = None,
-        by: Sequence[str] = DIMENSIONS,
-        source: str | None = None,
-    ) -> TotalsReport:
-        """Return sums of wagers, wins, refunds and all other money, as ``SqlLedger.totals`` does."""
-        return await self._survey(totals_asked(self._prefix, since_millis, until_millis, by, source))
-
-    async def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
-        """Store the totals of all days that are over, as ``SqlLedger.close_totals`` does; return what was stored."""
-        return await run_async(self._days_closed(checked_bound("now_millis", now_millis)))
+        return await asyncio.to_thread(in_thread)
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:
@@ -312,8 +261,8 @@ class AsyncSqlLedger(LedgerBase):
         check_outside(self)
         async with self._mutex:
             await self._opened()
-            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return await run_async(rights_explained(self._prefix, work))
+            with rights_explained(self._prefix):
+                return await run_async(self._written(lambda: by_writer(self._fit.kind, self._prefix, script)))
 
     async def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
@@ -334,45 +283,3 @@ class AsyncSqlLedger(LedgerBase):
         store = AsyncSqliteStore()
         await store.open(partial(self._sqlite, SqliteStore))
         return store
-
-    async def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
-        if not has_own_snapshot(self._url):
-            return await self._read(script)
-        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-        return await asyncio.to_thread(queries.survey, self._url, script, use, self._prefix)
-
-    async def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
-        if not has_own_snapshot(self._url):
-            return await run_async(work(as_steps(self._read)))
-        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-
-        def in_thread() -> T:
-            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-                return run(work(as_steps(pages.read)))
-
-        return await asyncio.to_thread(in_thread)
-
-    @contextlib.contextmanager
-    def _beside(self) -> Iterator[Reader]:
-        if not has_own_snapshot(self._url):
-            yield as_steps(self._read)
-            return
-        with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            yield lambda script: partial(asyncio.to_thread, pages.read, script)
-
-    async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
-        """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""
-        read: Callable[..., Any] = self._read
-        with contextlib.ExitStack() as stack:
-            if has_own_snapshot(self._url):
-                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
-                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
-                read = partial(asyncio.to_thread, listing.read)
-            after: R | None = None
-            for size in queries.page_sizes(most):
-                records = await read(partial(page, after, size))
-                for record in filter(admits, records):
-                    yield record
-                if len(records) < size:
-                    return
-                after = records[-1]

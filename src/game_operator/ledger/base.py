@@ -4,11 +4,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from datetime import timedelta
 from functools import partial
-from os import PathLike
-from random import uniform
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
@@ -16,27 +12,13 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.books import totals
-from game_operator.ledger.books.maintain import (
-    Aside,
-    MaintainReport,
-    Maintenance,
-    Progress,
-    analyzed,
-    last_run,
-    own_tables,
-)
-from game_operator.ledger.books.retention import age_millis, check_archive
-from game_operator.ledger.books.slices import mark
-from game_operator.ledger.books.totals import TotalsClose
-from game_operator.ledger.books.verify import Reader, read_marks
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, has_table, migration_in_postgres
+from game_operator.ledger.engine.tables import DENIED, check_prefix, has_table, migration_in_postgres, rights_explained
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.joined_connections import caller_of
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
@@ -44,8 +26,7 @@ from game_operator.ledger.ping import Pinger
 from game_operator.ledger.rules.book import Anomaly, Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies, queries
-from game_operator.ledger.staff.queries import Use
-from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, as_steps, driver
+from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, driver
 from game_operator.models.webhooks import WebhookCall
 
 if TYPE_CHECKING:
@@ -59,9 +40,6 @@ StoreT = TypeVar("StoreT", bound=SqliteStore)
 _MOST_CONFLICTS = 10
 #: How many anomalies are resolved in one transaction.
 _MOST_RESOLVED = 100
-#: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
-_MOST_LOCKS = 5
-_BETWEEN_LOCKS = (0.1, 0.3)
 
 
 class Store(Protocol):
@@ -134,18 +112,6 @@ class LedgerBase(Forkable, ABC):
     def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> Awaitable[None] | None:
         """Run a script in a transaction unless its caller would wait."""
 
-    @abstractmethod
-    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T | Awaitable[T]:
-        """Run a script that reads whole tables, beside our connection where that is possible."""
-
-    @abstractmethod
-    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T | Awaitable[T]:
-        """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
-
-    @abstractmethod
-    def _beside(self) -> AbstractContextManager[Reader]:
-        """Open what reads a page, beside our connection where that is possible."""
-
     def __init__(
         self,
         url: str,
@@ -198,10 +164,6 @@ class LedgerBase(Forkable, ABC):
     def _system(self) -> str:
         """The database, as the semantic conventions of OpenTelemetry name it."""
         return "postgresql" if is_postgres(self._url) else "sqlite"
-
-    def _elsewhere(self, work: Callable[[], object]) -> Step:
-        """Do what would stop an event loop."""
-        return partial(asyncio.to_thread, work) if self._awaits else work
 
     def _nap(self, seconds: float) -> Step:
         return partial(asyncio.sleep if self._awaits else time.sleep, seconds)
@@ -293,7 +255,8 @@ class LedgerBase(Forkable, ABC):
     def _migration_in_postgres(self) -> Steps[None]:
         check = partial(self._checked_first, "postgres")
         yield from look_at_server(self._url, migrate=self._migrate)
-        yield from by_owner(self._prefix, migration_in_postgres(self._prefix, self._migrate, check))
+        with rights_explained(self._prefix):
+            yield from migration_in_postgres(self._prefix, self._migrate, check)
 
     def _clock_examined(self, store: Store, kind: Kind) -> Steps[None]:
         try:
@@ -376,63 +339,3 @@ class LedgerBase(Forkable, ABC):
         for start in range(0, len(ids), _MOST_RESOLVED):
             page = ids[start : start + _MOST_RESOLVED]
             yield partial(self._write, lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
-
-    def _maintained(
-        self, seconds: float, drop_after: timedelta | int | None, archive: str | PathLike[str] | None
-    ) -> Steps[MaintainReport]:
-        age = None if drop_after is None else age_millis(drop_after)
-        folder = check_archive(archive, age)
-        progress, prefix = Progress(self._prefix, seconds), self._prefix
-        last_millis = yield partial(self._read, partial(last_run, prefix))
-        close = yield from self._days_closed(None)
-        begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
-        with self._beside() as read:
-            aside = Aside(self._elsewhere, self._nap)
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress, aside)
-            if self._fit.kind == "postgres":
-                yield from self._analyzed(without_statistics=True)
-                yield from maintenance.days_made()
-            yield from maintenance.news(begun.position, begun.at_millis)
-            yield from maintenance.again(begun.at_millis, last_millis)
-            if age is not None:
-                yield from maintenance.dropped(begun.at_millis - age, folder)
-        if progress.goes_on():
-            yield from self._tidied()
-            yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
-        marks = yield partial(self._read, partial(read_marks, prefix))
-        return progress.report(marks, close)
-
-    def _tidied(self) -> Steps[None]:
-        """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
-        if self._fit.kind == "sqlite":
-            yield self._connected.tidy
-            return
-        yield from self._analyzed()
-
-    def _analyzed(self, *, without_statistics: bool = False) -> Steps[None]:
-        for table in (
-            yield partial(self._read, partial(own_tables, self._prefix, without_statistics=without_statistics))
-        ):
-            yield partial(self._write, partial(analyzed, table))
-
-    def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
-        """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
-        for left in reversed(range(_MOST_LOCKS)):
-            try:
-                return (yield partial(self._write, script))  # type: ignore[no-any-return]  # What the script returns.
-            except totals._StillOpenError:
-                if not left:
-                    raise
-            yield self._nap(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
-        raise AssertionError
-
-    def _days_closed(self, now_millis: int | None) -> Steps[TotalsClose]:
-        """Store the totals of finished days; what of them is stored stays as it is."""
-        prefix = self._prefix
-        wanted = yield from self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
-        if self._fit.kind == "postgres":
-            return (yield partial(self._write, partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
-        while True:  # SQLite's one write lock is not held while whole tables are read.
-            draft = yield partial(self._survey, partial(totals.close_drafted, prefix, wanted))
-            if draft.is_empty or (yield partial(self._write, partial(totals.close_stored, prefix, draft))):
-                return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

@@ -6,6 +6,9 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from os import PathLike
+from pathlib import Path
+from random import uniform
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
@@ -13,7 +16,10 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase, Store
-from game_operator.ledger.books.maintain import MaintainReport
+from game_operator.ledger.books import totals
+from game_operator.ledger.books.maintain import MaintainReport, Maintenance, Progress, analyzed, last_run, own_tables
+from game_operator.ledger.books.retention import age_millis, check_archive
+from game_operator.ledger.books.slices import mark
 from game_operator.ledger.books.totals import (
     DIMENSIONS,
     TotalsClose,
@@ -21,7 +27,7 @@ from game_operator.ledger.books.totals import (
     checked_bound,
     totals_asked,
 )
-from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.verify import BooksReport, Reader, read_marks
 from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.batch import Result
@@ -52,6 +58,10 @@ else:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
+_MOST_LOCKS = 5
+_BETWEEN_LOCKS = (0.1, 0.3)
 
 
 class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
@@ -378,8 +388,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
-        return run(rights_explained(self._prefix, work))
+        with rights_explained(self._prefix):
+            return run(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
@@ -420,7 +430,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             full: Read everything, also what is sealed.
         """
-        return self._in_pages(lambda read: verified(read, self._prefix, full=full))
+        with self._beside() as read:
+            return run(verified(read, self._prefix, full=full))
 
     def doctor(
         self,
@@ -488,7 +499,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 the clock is likely to be ahead.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
         """
-        return run(self._days_closed(checked_bound("now_millis", now_millis)))
+        return self._days_closed(checked_bound("now_millis", now_millis))
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """
@@ -535,7 +546,56 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             SchemaError: On PostgreSQL, this user lacks a right.
             OSError: *archive* is no folder, or a file in it cannot be written. The day was not dropped.
         """
-        return run(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
+        age = None if drop_after is None else age_millis(drop_after)
+        folder = check_archive(archive, age)
+        with rights_explained(self._prefix):
+            return self._maintained(Progress(self._prefix, seconds), age, folder)
+
+    def _maintained(self, progress: Progress, age: int | None, folder: Path | None) -> MaintainReport:
+        prefix = self._prefix
+        last_millis = self._read(partial(last_run, prefix))
+        close = self._days_closed(None)
+        begun = self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
+        with self._beside() as read:
+            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress)
+            if self._fit.kind == "postgres":
+                self._analyze(without_statistics=True)
+                run(maintenance.days_made())
+            run(maintenance.news(begun.position, begun.at_millis))
+            run(maintenance.again(begun.at_millis, last_millis))
+            if age is not None:
+                run(maintenance.dropped(begun.at_millis - age, folder))
+        if progress.goes_on():
+            if self._fit.kind == "postgres":
+                self._analyze()
+            else:
+                self._store.tidy()
+            self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
+        return progress.report(self._read(partial(read_marks, prefix)), close)
+
+    def _analyze(self, *, without_statistics: bool = False) -> None:
+        """Renew the statistics of PostgreSQL."""
+        for table in self._read(partial(own_tables, self._prefix, without_statistics=without_statistics)):
+            self._write(partial(analyzed, table))
+
+    def _locked(self, script: Callable[[], Steps[T]]) -> T:
+        """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
+        for _ in range(_MOST_LOCKS - 1):
+            with suppress(totals._StillOpenError):
+                return self._write(script)
+            sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
+        return self._write(script)
+
+    def _days_closed(self, now_millis: int | None) -> TotalsClose:
+        """Store the totals of finished days; what of them is stored stays as it is."""
+        prefix = self._prefix
+        wanted = self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
+        if self._fit.kind == "postgres":
+            return self._write(partial(totals.closed_in_postgres, prefix, wanted))
+        while True:  # SQLite's one write lock is not held while whole tables are read.
+            draft = self._survey(partial(totals.close_drafted, prefix, wanted))
+            if draft.is_empty or self._write(partial(totals.close_stored, prefix, draft)):
+                return draft.report
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
@@ -547,9 +607,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def _write(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
-        with self._alone():
-            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return run(rights_explained(self._prefix, work))
+        with self._alone(), rights_explained(self._prefix):
+            return run(self._written(lambda: by_writer(self._fit.kind, self._prefix, script)))
 
     def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
@@ -559,10 +618,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
         has_own = has_own_snapshot(self._url)
         return queries.survey(self._url, script, use, self._prefix) if has_own else self._read(script)
-
-    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
-        with self._beside() as read:
-            return run(work(read))
 
     @contextmanager
     def _beside(self) -> Iterator[Reader]:

@@ -146,25 +146,12 @@ class Progress:
 Writer = Callable[[Callable[[], Steps[Any]]], Any]
 
 
-class Aside(NamedTuple):
-    """
-    What is not done in the database; what these return is awaited by an AsyncSqlLedger.
-
-    Attributes:
-        run: Does what would stop an event loop.
-        sleep: Waits for so many seconds.
-    """
-
-    run: Callable[[Callable[[], object]], Any]
-    sleep: Callable[[float], Any]
-
-
 class Maintenance:
     """The parts of a run that read, seal and drop: ``news`` first, then ``again``, and then ``dropped``."""
 
-    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress, aside: "Aside") -> None:
+    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress) -> None:
         self._dialect, self._prefix = dialect, dialect.prefix
-        self._read, self._write, self._progress, self._aside = read, write, progress, aside
+        self._read, self._write, self._progress = read, write, progress
         self._sql = _sql(dialect.prefix)
         self._position = Position()
 
@@ -295,7 +282,7 @@ class Maintenance:
                 count, position = yield self._write(partial(batch, self._prefix, before_millis, position))
                 self._progress.bodies[name] += count
                 if count:
-                    yield self._aside.sleep(retention.PAUSE_SECONDS)
+                    time.sleep(retention.PAUSE_SECONDS)
 
     def _day_dropped(self, day: int, archive: Path | None, *, is_partition: bool) -> Steps[str]:
         """Read a day, archive it and drop it; return why it stays, "" if it does not or another run has dropped it."""
@@ -306,7 +293,7 @@ class Maintenance:
         with ExitStack() as stack:
             file = None
             if archive is not None and slices:
-                made = yield self._aside.run(partial(DayFile, archive, self._prefix, day_text(day), slices))
+                made = DayFile(archive, self._prefix, day_text(day), slices)
                 file = stack.enter_context(closing(made))
             digests = yield from self._day_read(slices, file)
             if digests is None:
@@ -316,7 +303,7 @@ class Maintenance:
             yield from self._note(set())
             if day in verification.days:
                 return "findings"
-            name, digest = ("", "") if file is None else (str(file.path), (yield self._aside.run(file.keep)))
+            name, digest = ("", "") if file is None else (str(file.path), file.keep())
         outcome = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
         if not outcome:
             postings, cents = (sum(getattr(each, of) for each in slices) for of in ("postings", "whole_cents"))
@@ -331,7 +318,7 @@ class Maintenance:
             if len(rows) != each.postings and each.day not in self._progress.verification.days:
                 return None  # Another run has dropped them meanwhile.
             if file is not None:
-                yield self._aside.run(partial(file.add, rows))
+                file.add(rows)
             digests.append(calls_digest(rows))
         return digests
 
@@ -344,7 +331,7 @@ class Maintenance:
             is_dropped = False
             for each, _ in slices:
                 is_dropped |= yield self._write(partial(retention.fold_slice, self._dialect, each))
-                yield self._aside.sleep(retention.PAUSE_SECONDS)
+                time.sleep(retention.PAUSE_SECONDS)
         except ChangedError:
             return "damaged"
         return "" if is_dropped else "missing"

@@ -12,7 +12,8 @@ number there and both numbers here.
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -226,23 +227,11 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[Non
     yield from _check_grants(prefix)
 
 
-def by_owner(prefix: str, script: Steps[T]) -> Steps[T]:
-    """Run *script*, which changes tables; raise SchemaError if this user may not."""
+@contextmanager
+def rights_explained(prefix: str) -> Iterator[None]:
+    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside."""
     try:
-        return (yield from script)
-    except Exception as failed:  # Psycopg's, as below.
-        if getattr(failed, "sqlstate", None) != DENIED:
-            raise
-        raise SchemaError(
-            f"The ledger's user may not look after the tables {prefix}*: {str(failed).splitlines()[0]}. Let somebody "
-            "who may run what `game-operator ledger schema --sql --grants ROLE` prints, for the role of this user."
-        ) from failed
-
-
-def rights_explained(prefix: str, work: Steps[T]) -> Steps[T]:
-    """Do *work* of staff; raise SchemaError if this user of PostgreSQL lacks a right."""
-    try:
-        return (yield from work)
+        yield
     except Exception as failed:  # Psycopg's, which is not imported here: it is known by its SQLSTATE.
         if getattr(failed, "sqlstate", None) != DENIED:
             raise
