@@ -58,7 +58,7 @@ def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_rereading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what is read again of what is sound: in small books that is everything."""
-    monkeypatch.setattr(module.Maintenance, "again", lambda *_: (each for each in ()))
+    monkeypatch.setattr(module.Maintenance, "again", lambda *_: (_ for _ in ()))
 
 
 def kinds(report: Any) -> set[str]:

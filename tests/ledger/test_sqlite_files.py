@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from game_operator.ledger import SqlLedger
+from tests.support.ledgers import store_of
 from tests.support.raw_sql import path_in
 
 NAMES = ("wallet.db", "wallet.db-shm", "wallet.db-wal")
@@ -77,7 +78,7 @@ def test_a_checkpoint_brings_all_into_the_file(sqlite_url: str) -> None:
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(1))
         before = _frames(sqlite_url)
-        ledger._store.tidy()
+        store_of(ledger).tidy()
         ledger.open_account("p2", Decimal(1))
         assert 0 < _frames(sqlite_url) < before
 
@@ -97,7 +98,7 @@ def test_nobody_writes_during_a_checkpoint(sqlite_url: str, monkeypatch: pytest.
     with SqlLedger(sqlite_url) as ledger:
         connect = sqlite3.connect
         monkeypatch.setattr("game_operator.ledger.sqlite.sqlite3.connect", beside)
-        ledger._store.tidy()
+        store_of(ledger).tidy()
     assert refused == ["database is locked"]
 
 
@@ -108,7 +109,7 @@ def test_a_checkpoint_beside_a_writer_is_left_to_the_next_run(sqlite_url: str) -
         contextlib.closing(sqlite3.connect(path_in(sqlite_url))) as writer,
     ):
         writer.execute("BEGIN IMMEDIATE")
-        ledger._store.tidy()
+        store_of(ledger).tidy()
         writer.rollback()
         ledger.open_account("p1", Decimal(1))
 

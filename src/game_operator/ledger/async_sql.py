@@ -279,7 +279,5 @@ class AsyncSqlLedger(LedgerBase):
         assert self._store is not None
         return self._store
 
-    async def _open_sqlite(self) -> AsyncSqliteStore:
-        store = AsyncSqliteStore()
-        await store.open(partial(self._sqlite, SqliteStore))
-        return store
+    def _open_sqlite(self) -> AsyncSqliteStore:
+        return AsyncSqliteStore(self._sqlite(SqliteStore))

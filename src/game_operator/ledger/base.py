@@ -51,12 +51,6 @@ class Store(Protocol):
     def read(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
         """Run a *script* that only reads."""
 
-    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome] | Awaitable[Mapping[int, Outcome]]:
-        """Apply what one statement can take of *items*; return outcomes by index, committed."""
-
-    def tidy(self) -> Awaitable[None] | None:
-        """Do for the file what each night is to do."""
-
     def close(self) -> Awaitable[None] | None:
         """Close the connection."""
 
@@ -73,6 +67,8 @@ class LedgerBase(Forkable, ABC):
     _awaits: ClassVar[bool]
     _url: str
     _store: Store | None = None
+    #: PostgreSQL's express statement, where the accounts are our own.
+    _express: Callable[[Sequence[Item]], Answer] | None = None
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
 
@@ -205,7 +201,7 @@ class LedgerBase(Forkable, ABC):
             self._pinger = Pinger(self._prefix)
 
     @abstractmethod
-    def _open_sqlite(self) -> Store | Awaitable[Store]:
+    def _open_sqlite(self) -> Store:
         """Open the store of an SQLite file."""
 
     def _sqlite(self, make: type[StoreT]) -> StoreT:
@@ -220,19 +216,22 @@ class LedgerBase(Forkable, ABC):
     def _open(self) -> Steps[None]:
         """Connect, make or migrate the tables, and look at the accounts."""
         kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
+        express: Callable[[Sequence[Item]], Answer] | None = None
         if self._url.startswith("sqlite:///"):
-            store: Store = yield self._open_sqlite
+            store: Store = self._open_sqlite()
         elif kind == "postgres":
             from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
 
             make = AsyncPostgresStore if self._awaits else PostgresStore
-            store = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+            made = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+            store, express = made, made.express
         else:
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
                 yield partial(store.run, self._migration_in_postgres)
             self._fit = yield partial(store.run, partial(self._fitted, kind))
+            self._express = express if type(self._fit.accounts) is Balances else None
             yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close
@@ -269,8 +268,8 @@ class LedgerBase(Forkable, ABC):
         """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""
         fit = self._fit
         done: Mapping[int, Outcome] = {}
-        if type(fit.accounts) is Balances and items[0].terms.source in fit.sources.known:
-            done = yield partial(self._connected.express, items)
+        if self._express is not None and items[0].terms.source in fit.sources.known:
+            done = yield partial(self._express, items)
         if not done:
             return (yield from self._written(partial(apply_items, items, fit)))
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))

@@ -566,10 +566,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             if age is not None:
                 run(maintenance.dropped(begun.at_millis - age, folder))
         if progress.goes_on():
-            if self._fit.kind == "postgres":
-                self._analyze()
-            else:
+            if isinstance(self._store, SqliteStore):
                 self._store.tidy()
+            else:
+                self._analyze()
             self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
         return progress.report(self._read(partial(read_marks, prefix)), close)
 

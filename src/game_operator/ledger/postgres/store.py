@@ -135,9 +135,6 @@ class _Store:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
         return self._done(self._express_done(items))
 
-    def tidy(self) -> None:
-        """Do nothing: a server looks after its files."""
-
     def close(self) -> Any:
         """Close the connection."""
         return self._done(self._drop())
