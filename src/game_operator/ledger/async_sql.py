@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
@@ -113,22 +113,12 @@ class AsyncSqlLedger(LedgerBase):
         if self._owns is not None:
             await run_async(self._owned(call, terms, connection))
         if connection is not None:
-            try:
-                return await run_async(self._joiner.apply(Item(call, terms), connection))
-            except UnknownSourceError:
-                await self._keep_beside(self._keeping_unknown(call, terms))
-                raise
+            return await run_async(self._joined(call, terms, connection))
         check_outside(self)
         # The operator's code belongs to its caller: it sees the caller's context variables.
         context = contextvars.copy_context() if asks_operator(call, terms) else None
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
-
-    async def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
-        """Keep a joined deposit or rollback that was refused, as ``SqlLedger`` does."""
-        if script is not None and not self._mutex.locked():
-            with contextlib.suppress(LedgerError):
-                await self._write(script)
 
     def check_source(self, source: str) -> None:
         """

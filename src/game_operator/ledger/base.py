@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError
+from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
@@ -20,7 +20,6 @@ from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.tables import DENIED, check_prefix, has_table, migration_in_postgres, rights_explained
 from game_operator.ledger.joined_calls import Joiner
-from game_operator.ledger.joined_connections import caller_of
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
 from game_operator.ledger.rules.book import Anomaly, Item
@@ -103,10 +102,6 @@ class LedgerBase(Forkable, ABC):
     @abstractmethod
     def _write(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
         """Run a script in a transaction."""
-
-    @abstractmethod
-    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> Awaitable[None] | None:
-        """Run a script in a transaction unless its caller would wait."""
 
     def __init__(
         self,
@@ -289,21 +284,22 @@ class LedgerBase(Forkable, ABC):
             raise
 
     def _kept(self, anomaly: Anomaly, source: str, connection: Connection) -> Steps[None]:
-        """Keep an anomaly beside the caller's transaction; SQLite has one writer, so there in it."""
+        """Keep an anomaly; in the transaction of a caller it is kept if that commits."""
         script = partial(anomalies.store_anomaly, anomaly, source)
         if connection is None:
             yield partial(self._write, lambda: script(self._fit))
-        elif (yield from caller_of(connection, awaits=self._awaits)).kind == "sqlite":
-            yield from self._joiner.run(script, connection)
         else:
-            yield partial(self._keep_beside, lambda: script(self._fit))
+            yield from self._joiner.run(script, connection)
 
-    def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Steps[None]] | None:
-        """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
-        anomaly = anomalies.unknown_source(call, terms)
-        if anomaly is None or not is_postgres(self._url):
-            return None
-        return lambda: anomalies.store_anomaly(anomaly, terms.source, self._fit)
+    def _joined(self, call: WebhookCall, terms: Terms, connection: Connection) -> Steps[Outcome]:
+        """Apply a call in its caller's transaction; keep a deposit or rollback of an unknown source."""
+        try:
+            return (yield from self._joiner.apply(Item(call, terms), connection))
+        except UnknownSourceError:
+            anomaly = anomalies.unknown_source(call, terms)
+            if anomaly is not None:
+                yield from self._kept(anomaly, terms.source, connection)
+            raise
 
     def _written(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         """Run *script* in a transaction; the connection is ours."""

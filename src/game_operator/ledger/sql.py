@@ -12,7 +12,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase, Store
@@ -137,7 +137,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: The ledger does not take *connection*.
-            UnknownSourceError: The ledger knows other sources, and not that of *terms*.
+            UnknownSourceError: The ledger knows other sources, and not that of *terms*. A deposit or rollback is kept as an
+                anomaly; with *connection*, if you commit.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
                 transaction registers the first source at this moment, and a repeat will find it; or *owns* does not
                 answer True.
@@ -145,25 +146,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         if self._owns is not None:
             run(self._owned(call, terms, connection))
         if connection is not None:
-            try:
-                return run(self._joiner.apply(Item(call, terms), connection))
-            except UnknownSourceError:
-                self._keep_beside(self._keeping_unknown(call, terms))
-                raise
+            return run(self._joined(call, terms, connection))
         check_outside(self)
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return self._queue.submit(Item(call, terms, None, waiting))
-
-    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
-        """Keep a joined deposit or rollback that was refused, unless we would wait for its caller."""
-        # A thread that holds our connection may wait for a row that this caller has locked.
-        if script is None or not self._mutex.lock.acquire(blocking=False):
-            return
-        try:
-            with suppress(LedgerError):
-                self._write(script)
-        finally:
-            self._mutex.lock.release()
 
     def keep_anomaly(
         self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
