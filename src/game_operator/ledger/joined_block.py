@@ -47,12 +47,9 @@ AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Connectio
 #: Which calls are looked up after their commit: those until one is found, or that show a sign of nesting; all; none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
-_MOST_ATTEMPTS: Final = 3
 _CONFIRM_SECONDS: Final = 2.0
-#: The longest that the pauses between the attempts of a call take together.
-_PAUSE_SECONDS: Final = 0.4
-#: How far calls go apart by chance, by how many attempts are left: the pause grows.
-_APART_SECONDS: Final = {2: 0.01, 1: 0.15}
+#: The longest pauses before the second and the third attempt of a call.
+_PAUSES_SECONDS: Final = (0.05, 0.3)
 _CALLABLES = (
     "engine.begin (not engine.connect) or sessionmaker(engine).begin (not the sessionmaker) of SQLAlchemy, "
     "pool.connection of psycopg, transaction.atomic(durable=True) of Django"
@@ -91,8 +88,6 @@ class JoinedBlock:
         self._ledger: LedgerBase = ledger
         self._transaction, self._terms, self._confirm = transaction, terms, confirm
         self._awaits = awaits
-        #: Of the calls that PostgreSQL has rolled back: they repeat in this order.
-        self._turns: list[_Turn] = []
         #: Whether one of the calls was found committed.
         self._is_found = False
 
@@ -170,17 +165,9 @@ class JoinedBlock:
 
         Return what came of it, and whether that transaction may be nested in another, or open still.
         """
-        turn = _Turn()
-        try:
-            return (yield from self._attempted(work, turn))
-        finally:
-            with suppress(ValueError):  # Nearly no call waits for a turn.
-                self._turns.remove(turn)
-
-    def _attempted(self, work: Callable[[Connection], Steps[T]], turn: "_Turn") -> Steps[tuple[T, bool]]:
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
-        for left in reversed(range(_MOST_ATTEMPTS)):
+        for pause in (*_PAUSES_SECONDS, None):
             done: list[tuple[T, Callable[[], bool]]] = []
             try:
                 manager: Any = self._transaction()
@@ -201,26 +188,11 @@ class JoinedBlock:
             except LedgerError:
                 raise
             except Exception as failed:  # Any driver's: it is known by its SQLSTATE.
-                if not left or not asks_to_repeat(failed):
+                if pause is None or not asks_to_repeat(failed):
                     raise
-            yield from self._pause(turn, _APART_SECONDS[left])
+            # Those that waited for one row were all rolled back when its holder committed, and would meet again.
+            yield self._ledger._nap(uniform(0.0, pause))  # noqa: S311 - spreads the attempts, hides nothing
         raise AssertionError("the last attempt returns or raises")
-
-    def _pause(self, turn: "_Turn", longest_seconds: float) -> Steps[None]:
-        """
-        Wait until no other call of this process repeats before *turn*, or the time of its pauses is up.
-
-        Those that waited for one row were all rolled back when its holder committed, and would meet again. Those of
-        other processes are not seen: chance keeps them apart, for *longest_seconds* at most.
-        """
-        if turn not in self._turns:
-            self._turns.append(turn)
-            turn.until = time.monotonic() + _PAUSE_SECONDS
-        apart, nap = uniform(0.0, longest_seconds), 0.002  # noqa: S311 - spreads the attempts, hides nothing
-        yield self._ledger._nap(max(0.0, min(apart, turn.until - time.monotonic())))
-        while self._turns[0] is not turn and time.monotonic() < turn.until:
-            yield self._ledger._nap(uniform(nap / 2, nap))  # noqa: S311 - as above
-            nap = min(1.3 * nap, 0.01)
 
     def _inside(
         self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
@@ -261,12 +233,6 @@ class JoinedBlock:
             if time.monotonic() > until:
                 raise _not_committed()
             nap = min(2 * nap, 0.1)
-
-
-class _Turn:
-    """Of a call that PostgreSQL has rolled back; until when its pauses last."""
-
-    until = 0.0
 
 
 def _check_manager(manager: Any, *, awaits: bool) -> None:

@@ -137,8 +137,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: The ledger does not take *connection*.
-            UnknownSourceError: The ledger knows other sources, and not that of *terms*. A deposit or rollback is kept as an
-                anomaly; with *connection*, if you commit.
+            UnknownSourceError: The ledger knows other sources, and not that of *terms*. A deposit or rollback is
+                kept as an anomaly; with *connection*, if you commit.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
                 transaction registers the first source at this moment, and a repeat will find it; or *owns* does not
                 answer True.
