@@ -16,8 +16,7 @@ import pytest
 
 from game_operator.errors import SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.engine.schema_sql import grants, schema_sql
-from game_operator.ledger.engine.tables import VERSION
+from game_operator.ledger.engine.tables import VERSION, grants, schema_sql
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call

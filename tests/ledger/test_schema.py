@@ -25,8 +25,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.books.days import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
-from game_operator.ledger.engine.schema_sql import schema_sql
-from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, schema_sql, sql_texts
 from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -509,33 +508,29 @@ def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresSer
 @pytest.mark.parametrize("migrate", [True, False])
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize(
-    ("path", "line"),
+    "path",
     [
-        pytest.param("casino", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="one"),
-        pytest.param("Casino, other", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="two, in capitals"),
-        pytest.param('"my ""own"", A"', 'CREATE SCHEMA "my ""own"", A" AUTHORIZATION postgres;', id="in quotes"),
-        pytest.param('"$user", casino', "CREATE SCHEMA casino AUTHORIZATION postgres;", id="the user's or another"),
-        pytest.param('"$user"', "CREATE SCHEMA postgres AUTHORIZATION postgres;", id="the user's"),
-        pytest.param('""', "ALTER ROLE postgres SET search_path = public;", id="none"),
-        pytest.param("pg_temp", "ALTER ROLE postgres SET search_path = public;", id="gone with the connection"),
-        pytest.param("pg_catalog", "ALTER ROLE postgres SET search_path = public;", id="PostgreSQL's own"),
+        pytest.param("casino", id="one"),
+        pytest.param('"$user", casino', id="the user's or another"),
+        pytest.param('""', id="none"),
+        pytest.param("pg_temp", id="gone with the connection"),
+        pytest.param("pg_catalog", id="PostgreSQL's own"),
     ],
 )
-def test_a_search_path_to_nowhere(path: str, line: str, awaited: bool, migrate: bool, postgres_url: str) -> None:
-    """It is told with the line to run, and nothing is made; once it was run, the ledger opens."""
+def test_a_search_path_to_nowhere(path: str, awaited: bool, migrate: bool, postgres_url: str) -> None:
+    """It is told with what to run, and nothing is made; once it was run, the ledger opens."""
     url = f"{postgres_url}&options={quote(f'-csearch_path={_escaped(path)}')}"
 
     async def opened() -> None:
         async with AsyncSqlLedger(url, migrate=migrate):
             raise AssertionError("it was opened")
 
-    with pytest.raises(SchemaError) as refused:
+    with pytest.raises(SchemaError, match="leads to no schema") as refused:
         anyio.run(opened) if awaited else SqlLedger(url, migrate=migrate).close()
-    assert str(refused.value).endswith(f"Run: {line}")
     assert refused.value.version is None
     assert tables(postgres_url) == []
-    if migrate and not awaited and line.startswith("CREATE"):
-        run(postgres_url, line)
+    if migrate and not awaited and "casino" in path:
+        run(postgres_url, "CREATE SCHEMA casino")
         SqlLedger(url).close()
 
 
@@ -550,7 +545,7 @@ def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
     run(postgres_url, "CREATE SCHEMA casino")
     url = f"{postgres_url.replace('user=postgres', f'user={role}')}&options=-csearch_path%3Dnowhere,casino"
     try:
-        with pytest.raises(SchemaError, match=f"GRANT USAGE, CREATE ON SCHEMA casino TO {role};"):
+        with pytest.raises(SchemaError, match=f"GRANT USAGE, CREATE ON SCHEMA … TO {role}"):
             SqlLedger(url)
         run(postgres_url, f"GRANT USAGE, CREATE ON SCHEMA casino TO {role}")
         SqlLedger(url).close()

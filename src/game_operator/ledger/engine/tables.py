@@ -59,6 +59,32 @@ _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 _MADE = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+)(?! PARTITION)\b", re.MULTILINE)
 
 
+#: A role that can stand in a statement as it is, in quotes.
+_ROLE = re.compile(r"[\w .@-]{1,63}")
+#: The tables whose ids come from a sequence, which the ledger sets where it is behind.
+_NUMBERED = ("postings", "anomalies", "findings")
+_FUNCTIONS = ("make_day", "fold_day")
+
+_BEGIN = {
+    "sqlite": "BEGIN IMMEDIATE;\n\n",
+    # As when a program migrates: it gives up soon, waits for others that do the same, and stays beside older tables.
+    "postgres": """BEGIN;
+SET LOCAL lock_timeout = '1s';
+SET LOCAL statement_timeout = 0;
+SELECT pg_advisory_xact_lock(hashtext('{prefix}migration'));
+SELECT pg_advisory_xact_lock(hashtext('{shared}'));
+SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' ||
+    current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass('{prefix}meta');
+
+""",
+}
+_USE_SCHEMA = """DO $$ BEGIN
+    EXECUTE 'GRANT USAGE ON SCHEMA ' || (
+        SELECT CAST(relnamespace AS regnamespace) FROM pg_class WHERE oid = to_regclass('{prefix}meta')
+    ) || ' TO {role}';
+END $$;"""
+
+
 def check_prefix(prefix: str) -> str:
     """Return *prefix* if a table's name can begin with it; raise ConfigurationError if not."""
     if not PREFIX.fullmatch(prefix):
@@ -157,7 +183,6 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Steps[Non
         # All in one schema: an empty table in another one would hide what is known.
         yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
         if version:
-            yield Execute(_waiting_briefly(prefix), ())
             yield Execute(lock_of_calls(prefix), ())
         for statement in statements(kind, prefix, after=version):
             yield Execute(statement, ())
@@ -178,28 +203,6 @@ def lock_of_calls(prefix: str) -> str:
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
 
 
-def _waiting_briefly(prefix: str) -> str:
-    """
-    Return the statement that says how long to wait for such a lock: all calls queue behind who waits for it.
-
-    A vacuum that PostgreSQL has started by itself gives way to who waits for a second.
-    """
-    tables = ", ".join(f"to_regclass('{prefix}{name}')" for name in CALL_TABLES)
-    return (
-        "SELECT set_config('lock_timeout', CASE WHEN EXISTS (SELECT FROM pg_locks WHERE relation IN "  # noqa: S608
-        f"({tables}) AND mode = 'ShareUpdateExclusiveLock' AND pid <> pg_backend_pid()) "
-        "THEN '1500ms' ELSE '300ms' END, true)"
-    )
-
-
-#: What stands in a search_path for a schema that has the user's name, and names that are not there to be made.
-_OF_USER: Final = '"$user"'
-_NOT_NAMED: Final = (_OF_USER, '""')
-_SCHEMA_NAMES: Final = re.compile(r'"(?:[^"]|"")*"|[^\s,"]+')
-_FIRST_THERE: Final = (
-    "SELECT quote_ident(name), nspname IS NOT NULL FROM unnest(CAST(? AS text[])) WITH ORDINALITY AS path(name, place) "
-    "LEFT JOIN pg_namespace ON nspname = name ORDER BY nspname IS NULL, place LIMIT 1"
-)
 #: Tables in a schema of PostgreSQL's own would be refused, or go with the connection.
 _SEARCHED: Final = (
     "SELECT nullif(left(current_schema(), 3) = 'pg_', true), current_setting('search_path'), quote_ident(current_user)"
@@ -220,8 +223,9 @@ _BEFORE_MIGRATION = (
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Do the same in PostgreSQL, one process at a time."""
-    # A waiter makes all others wait behind it, so we give up soon and try again.
-    yield Execute("SET LOCAL lock_timeout = '1s'", ())
+    # A waiter makes all others wait behind it, so we give up soon and try again. Only for who waits a second, PostgreSQL
+    # stops a vacuum that it has started by itself.
+    yield Execute("SET LOCAL lock_timeout = '1500ms'", ())
     yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
     yield from migration("postgres", prefix, migrate, check)
     yield from _check_grants(prefix)
@@ -258,6 +262,51 @@ def _check_grants(prefix: str) -> Steps[None]:
             f"The ledger's user may not read and write some of the tables {prefix}*. Let their owner run: "
             f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
         )
+
+
+def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None) -> str:
+    """
+    Return one transaction that makes or migrates the tables, "" if there is nothing to do.
+
+    Args:
+        kind: The database.
+        prefix: How the names of the tables begin.
+        after: The version that the tables have; 0 without tables.
+        role: In PostgreSQL, who serves from them, and needs rights for all but migrating.
+
+    Raises:
+        ConfigurationError: *prefix* or *role* is invalid.
+    """
+    parts = [ddl(kind, check_prefix(prefix), after=after)] if after < VERSION else []
+    if parts and after and kind == "postgres":
+        parts.insert(0, f"{lock_of_calls(prefix)};\n")
+    if role is not None:
+        parts.append(grants(prefix, role))
+    if not parts:
+        return ""
+    return _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
+
+
+def grants(prefix: str, role: str) -> str:
+    """Return what lets *role* do everything in PostgreSQL but migrate the tables *prefix*, which it need not own."""
+    if not _ROLE.fullmatch(role):
+        raise ConfigurationError(
+            f"The role {shown(role)} is invalid.",
+            remedy="Pass 1 to 63 letters, digits, blanks and _ . @ - of its name.",
+        )
+    quoted = f'"{role}"'
+    tables = ", ".join(table_names("postgres", prefix))
+    sequences = ", ".join(f"{prefix}{name}_id_seq" for name in _NUMBERED)
+    functions = ", ".join(f"{prefix}{name}(date)" for name in _FUNCTIONS)
+    use = _USE_SCHEMA.replace("{prefix}", prefix).replace("{role}", quoted)
+    return f"""-- All but migrating needs these rights. DELETE is for maintain, the default partition for the doctor.
+{use}
+GRANT SELECT, INSERT, UPDATE ON {tables} TO {quoted};
+GRANT SELECT ON {prefix}postings_default TO {quoted};
+GRANT DELETE ON {prefix}postings TO {quoted};
+GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequences} TO {quoted};
+GRANT EXECUTE ON FUNCTION {functions} TO {quoted};
+"""
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:
@@ -315,21 +364,16 @@ def found_version(kind: Kind, prefix: str) -> Steps[int | None]:
 
 
 def check_search_path() -> Steps[None]:
-    """Raise SchemaError, with the line to run, if this user finds no schema of its search_path in PostgreSQL."""
+    """Raise SchemaError if this user finds no schema of its search_path in PostgreSQL."""
     rows: Rows = yield Execute(_SEARCHED, ())
     found, path, user = rows[0]
-    if found is not None:
-        return
-    what = f"The search_path of the role {user} is {shown(path)}, and it leads to no schema, so tables have no place."
-    named = [name for name in _SCHEMA_NAMES.findall(path) if name not in _NOT_NAMED and not name.startswith("pg_")]
-    if not named and _OF_USER not in path:
-        raise SchemaError(what, remedy=f"Run: ALTER ROLE {user} SET search_path = public;")
-    names = [name[1:-1].replace('""', '"') if name[0] == '"' else name.lower() for name in named or [user]]
-    rows = yield Execute(_FIRST_THERE, (names,))
-    schema, exists = rows[0]
-    if exists:
-        raise SchemaError(what, remedy=f"Its owner runs: GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};")
-    raise SchemaError(what, remedy=f"Run: CREATE SCHEMA {schema} AUTHORIZATION {user};")
+    if found is None:
+        raise SchemaError(
+            f"The search_path of the role {user} is {shown(path)}, and it leads to no schema that this role may use. "
+            "Tables have no place.",
+            remedy=f"Run CREATE SCHEMA for one of it, or GRANT USAGE, CREATE ON SCHEMA … TO {user}, or "
+            f"ALTER ROLE {user} SET search_path = public.",
+        )
 
 
 def stored_version(prefix: str) -> Steps[int | None]:
