@@ -987,35 +987,6 @@ def test_own_rollbacks_are_repeats_of_each_other() -> None:
     assert outcome.replayed
 
 
-@pytest.mark.parametrize(
-    ("first", "code"),
-    [
-        pytest.param(withdraw(), None, id="withdraw"),
-        pytest.param(rollback(), "BET_NOT_FOUND", id="early rollback"),
-        pytest.param(TOO_MUCH, "INSUFFICIENT_BALANCE", id="declined withdraw"),
-    ],
-)
-def test_word_for_word_needs_the_words(first: MovingCall, code: str | None) -> None:
-    """Of a pruned call the balance of then is gone: its repeat tells those of now, both of them."""
-    book = after(first)
-    identity = identity_of(first, book.bets["b1"], Profile())
-    book.calls[identity] = book.calls[identity]._replace(balance_cents=None)
-    book.apply(claim(), Terms(), clock_millis=2_000)
-    outcome = book.apply(first, Terms(rules=VERBATIM), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents) == (code, book.accounts["p1"].balance_cents)
-    assert (outcome.at_millis, outcome.replayed) == (3_000, True)
-
-
-def test_a_pruned_decline_of_an_account_that_is_gone() -> None:
-    """With neither balance there is nothing to tell but that the player is unknown."""
-    book = after(TOO_MUCH)
-    identity = ("withdraw", TOO_MUCH.tx_id)
-    book.calls[identity] = book.calls[identity]._replace(balance_cents=None)
-    del book.accounts["p1"]
-    outcome = book.apply(TOO_MUCH, Terms(), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents, outcome.replayed) == ("PLAYER_NOT_FOUND", None, True)
-
-
 # --- what is stored ---------------------------------------------------------------------------------------------------
 
 

@@ -170,10 +170,10 @@ class _StopsAsItWakes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def acquire(self, timeout: float | None = None) -> bool:
-        if timeout is None:  # Whoever makes the lock takes it at once.
+    def acquire(self) -> bool:
+        if not self._lock.locked():  # Whoever makes the lock takes it at once.
             return self._lock.acquire()
-        self._lock.acquire(timeout=timeout)
+        self._lock.acquire()
         raise _StopError
 
     def release(self) -> None:
@@ -413,22 +413,3 @@ async def test_nobody_waits_any_more() -> None:
     second.cancel()
     assert await asyncio.wait_for(behind, 30) == DONE
     assert cancelled == [["p0", "p1"]]
-
-
-def test_a_commit_that_does_not_end() -> None:
-    """Whoever waits behind it is told in the end, and leaves the line to the others."""
-    commits = _Commits()
-    queue = CommitQueue(commits, most=1, longest_seconds=0.2)
-    first, second, third = (_Caller(queue, number) for number in range(3))
-    first.start()
-    commits.begun.acquire()
-    second.start()
-    second.join(30)
-    assert isinstance(second.end, LedgerUnavailableError)
-    commits.go_on.release()
-    first.join(30)
-    third.start()
-    commits.go_on.release()
-    third.join(30)
-    assert (first.end, third.end) == (DONE, DONE)
-    assert commits.batches == [["p0"], ["p2"]]

@@ -91,7 +91,7 @@ class DjangoLedger(SqlLedger):
     def close(self) -> None:
         """Close the ledger: it answers nothing any more."""
         check_outside(self)
-        with self._mutex.lock:
+        with self._mutex:
             self._is_closed = True
             self._forget()
 
@@ -165,7 +165,7 @@ class DjangoLedger(SqlLedger):
         the caller's transaction: in a TestCase they are gone with it, and made again by the next.
         """
         if kind == "postgres":
-            with self._mutex.lock:
+            with self._mutex:
                 self._forget()
             with self._alone():
                 return

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from threading import Lock, RLock
+from threading import Lock
 from typing import Any, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
@@ -74,11 +74,8 @@ class _Queue:
 class CommitQueue(_Queue):
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(
-        self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST, longest_seconds: float = -1
-    ) -> None:
+    def __init__(self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
-        self._longest_seconds = longest_seconds
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
@@ -92,11 +89,11 @@ class CommitQueue(_Queue):
                 self._led = True
                 if not ticket.leads:
                     self._waiting.append(ticket)
-            if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
-                raise _waited_too_long()
+            if not ticket.leads:
+                ticket.turn.acquire()
             if ticket.result is None:
                 self._lead(ticket)
-        except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
+        except BaseException:  # Ctrl-C: the others go on.
             with self._lock:
                 if ticket in self._waiting:
                     self._waiting.remove(ticket)
@@ -145,35 +142,6 @@ class CommitQueue(_Queue):
             if heir is not None:
                 heir.leads = True
                 heir.turn.release()
-
-
-class PatientLock:
-    """
-    A lock that its thread may take again.
-
-    Raises:
-        LedgerUnavailableError: On entering: for so many seconds another thread has not given it up.
-    """
-
-    __slots__ = ("_longest_seconds", "lock")
-
-    def __init__(self, longest_seconds: float) -> None:
-        self.lock: RLock = RLock()
-        self._longest_seconds = longest_seconds
-
-    def __enter__(self) -> None:
-        if not self.lock.acquire(timeout=self._longest_seconds):
-            raise _waited_too_long()
-
-    def __exit__(self, *_exc: object) -> None:
-        self.lock.release()
-
-
-def _waited_too_long() -> LedgerUnavailableError:
-    return LedgerUnavailableError(
-        "The ledger's transaction under way does not end: perhaps its after or may_bet waits for another thread that "
-        "uses the ledger. Repeat the call: it may be committed."
-    )
 
 
 def _stopped() -> LedgerUnavailableError:

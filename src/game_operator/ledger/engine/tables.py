@@ -223,8 +223,8 @@ _BEFORE_MIGRATION = (
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Do the same in PostgreSQL, one process at a time."""
-    # A waiter makes all others wait behind it, so we give up soon and try again. Only for who waits a second, PostgreSQL
-    # stops a vacuum that it has started by itself.
+    # A waiter makes all others wait behind it, so we give up soon and try again. But not too soon: PostgreSQL stops a
+    # vacuum that it has started by itself only for who waits a second.
     yield Execute("SET LOCAL lock_timeout = '1500ms'", ())
     yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
     yield from migration("postgres", prefix, migrate, check)

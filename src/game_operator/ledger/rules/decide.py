@@ -417,7 +417,7 @@ def _nothing_to_roll_back(seen: _Known, anomaly: str) -> Decision:
     known = seen.record
     if seen.account is None:
         return _refused(_PLAYER_NOT_FOUND, seen, anomaly=anomaly, replayed=known is not None)
-    if known is not None and seen.rules.duplicate_reply == "verbatim" and _is_whole(known):
+    if known is not None and seen.rules.duplicate_reply == "verbatim":
         return _verbatim(known)._replace(anomaly=anomaly if known.code else "")
     if seen.rules.unknown_rollback == "success":
         return _unmoved(seen)._replace(replayed=known is not None)
@@ -453,16 +453,9 @@ def _repeated(seen: _Known, known: CallRecord) -> Decision:
         return _damaged(seen)
     # INSUFFICIENT_BALANCE needs a balance. For an account that is gone, the first answer is repeated.
     is_gone = seen.account is None and known.code == _INSUFFICIENT_BALANCE
-    if _is_whole(known) and (is_gone or seen.rules.duplicate_reply == "verbatim"):
+    if is_gone or seen.rules.duplicate_reply == "verbatim":
         return _verbatim(known)
-    if is_gone:
-        return _refused(_PLAYER_NOT_FOUND, seen, replayed=True)
     return Decision(known.code, _balance_in_answer(seen, known.code), _read_at(seen), replayed=True)
-
-
-def _is_whole(known: CallRecord) -> bool:
-    """Return whether the first answer is still known: of a pruned one the balance is gone."""
-    return known.balance_cents is not None or without_balance(known.code)
 
 
 def _verbatim(known: CallRecord) -> Decision:
