@@ -233,34 +233,16 @@ class SqliteStore(Forkable):
         return self._tried(read_once)
 
     def tidy(self) -> None:
-        """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
+        """Renew statistics where they are old; if somebody else is writing, the next run does it."""
         with self._busy:
             connection = self._mine()
             try:
                 connection.execute("PRAGMA analysis_limit = 1000")
                 connection.execute("PRAGMA optimize(0x10002)")
-                connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
-                connection.execute("BEGIN IMMEDIATE")
-                self._checkpoint()
             except sqlite3.Error as failed:
-                if not _is_busy(failed):  # Then somebody else is writing, and the next run finds less to do.
+                if not _is_busy(failed):
                     self._raise_translated(failed)
                     raise
-            finally:
-                self._roll_back(connection)
-                connection.execute("PRAGMA busy_timeout = 0")
-
-    def _checkpoint(self) -> None:
-        """
-        Bring the WAL into the file, by another connection: ours holds the write lock, so that nobody begins it anew.
-
-        Before 3.51.3 SQLite would not see that, and the file may be damaged: the WAL-reset fault. The modes that take
-        the lock themselves go on without it if they do not get it, and wait for readers if they do.
-        """
-        if self._path != IN_MEMORY:
-            with contextlib.closing(sqlite3.connect(self._path, timeout=0)) as other:
-                other.execute("PRAGMA schema_version")  # A connection that has read nothing knows of no WAL.
-                other.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
