@@ -160,20 +160,6 @@ def test_it_follows_django_to_another_database(
         postgres.drop_database(other)
 
 
-def test_a_database_that_was_made_anew_gets_its_tables(alias: str, database_url: str) -> None:
-    """The next test run's, under the same name; on PostgreSQL the first call still fails, and says so."""
-    ledger = DjangoLedger(alias)
-    ledger.open_account("p1", Decimal(100))
-    if is_sqlite(database_url):
-        Path(path_in(database_url)).unlink()
-    else:
-        run(database_url, "DROP SCHEMA public CASCADE")
-        run(database_url, "CREATE SCHEMA public")
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            ledger.open_account("p1", Decimal(7))
-    assert ledger.open_account("p1", Decimal(7)) == 700
-
-
 def test_a_database_that_is_not_there_yet(added: Callable[[Settings], str], postgres: PostgresServer) -> None:
     """A module that makes the ledger is imported all the same; its password is in nothing that is said."""
     entry = settings_of(postgres.url) | {"NAME": "not_there_yet", "PASSWORD": SECRET}

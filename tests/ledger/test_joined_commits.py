@@ -402,7 +402,7 @@ def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> 
     with pytest.raises(LedgerError, match="after is to be awaited"):
         JoinedWallet(sqlite_ledger, engine.begin, lambda *_: after()).withdraw(withdraw())
     anything = lambda: 7  # noqa: E731 - of no type
-    with pytest.raises(TypeError, match=r"returned a int, which is not a context manager.*Pass engine\.begin"):
+    with pytest.raises(TypeError, match="does not support the context manager protocol"):
         JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
     with pytest.raises(TypeError, match=r"sqlite3\.Connection"):
         JoinedWallet(sqlite_ledger, nullcontext).withdraw(withdraw())
@@ -414,10 +414,10 @@ async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: P
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     awaited, engine = AsyncSqlLedger(url), create_engine(url)
     anything: Any = engine.begin
-    with pytest.raises(TypeError, match="would block the event loop: use JoinedWallet"):
+    with pytest.raises(TypeError, match="does not support the asynchronous context manager protocol"):
         await AsyncJoinedWallet(awaited, anything).withdraw(withdraw())
     anything = create_async_engine(sqlalchemy_url(url, "aiosqlite")).begin
-    with pytest.raises(TypeError, match="is for asyncio: use AsyncJoinedWallet"):
+    with pytest.raises(TypeError, match="does not support the context manager protocol"):
         JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
     await awaited.close()
 

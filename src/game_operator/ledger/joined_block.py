@@ -5,7 +5,6 @@ The operator says how a transaction is opened and which statements belong to the
 ``apply``, so that no call is answered before a real commit.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
@@ -171,7 +170,6 @@ class JoinedBlock:
             done: list[tuple[T, Callable[[], bool]]] = []
             try:
                 manager: Any = self._transaction()
-                _check_manager(manager, awaits=self._awaits)
                 yield partial(inside, manager, work, done)
                 if done:
                     result, is_open = done[0]
@@ -233,19 +231,6 @@ class JoinedBlock:
             if time.monotonic() > until:
                 raise _not_committed()
             nap = min(2 * nap, 0.1)
-
-
-def _check_manager(manager: Any, *, awaits: bool) -> None:
-    """Raise TypeError for what transaction= has returned, unless it is a context manager of the right kind."""
-    wanted, other, advice = "__enter__", "__aenter__", "is for asyncio: use AsyncJoinedWallet"
-    if awaits:
-        wanted, other, advice = other, wanted, "would block the event loop: use JoinedWallet"
-    if hasattr(manager, wanted):
-        return
-    if inspect.iscoroutine(manager):
-        manager.close()
-    how = advice if hasattr(manager, other) else "is not a context manager that opens a transaction"
-    raise TypeError(f"transaction() returned a {type(manager).__name__}, which {how}. Pass {_CALLABLES}.")
 
 
 def _of_django(manager: Any) -> Any:
