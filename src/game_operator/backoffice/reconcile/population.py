@@ -16,8 +16,8 @@ from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, GameOperatorError
 from game_operator.ledger.api import Terms
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
+from game_operator.ledger.engine.dialects import BET_COLUMNS, LookUp, SqlDialect, bet_of
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.rules.book import named_account
 from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.ledger.staff.findings import LATE_KINDS

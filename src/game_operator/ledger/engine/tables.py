@@ -1,29 +1,21 @@
 """
 The tables: made and migrated on opening, printed on request, and refused when their version is unknown.
 
-And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
-
 The folder ``schema`` has all tables of ``FIRST_VERSION``, and for each later version one file per
 database, such as ``postgres_0007.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
 if older programs must not write any more. Until the first release, change the tables in the whole files, and raise the
 number there and both numbers here.
 """
 
-import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
 from importlib.resources import files
-from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
-from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.rules.book import Anomaly, Changes
 from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 T = TypeVar("T")
@@ -391,68 +383,9 @@ DURABLE = (
     "('off', 'local'))"
 )
 
-#: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
-#: an array each.
-KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
-
 #: PostgreSQL: rows as one JSON text, an array of arrays.
 JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
-
-
-class LookUp:
-    """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
-
-    def __init__(self, kind: Kind, select: str) -> None:
-        self._one = f"{select} = ?" if kind == "sqlite" else ""
-        self._many = f"{select} IN (SELECT value FROM json_each(?))" if kind == "sqlite" else f"{select} = ANY({KEYS})"  # noqa: S608 - our own text
-
-    def of(self, keys: Set[Any], *before: Any) -> Execute:
-        """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""
-        if self._one and len(keys) == 1:
-            return Execute(self._one, (*before, *keys))
-        return Execute(self._many, (*before, json.dumps(sorted(keys))))
-
-
-BET_COLUMNS: Final[str] = ", ".join(BetRecord._fields)
-CALL_COLUMNS: Final[str] = ", ".join(CallRecord._fields)
-#: The columns of ``call_rows``.
-CALL_ROW = f"source, {CALL_COLUMNS}, body"
 
 #: The account of a posting, and what came to it, or went when negative; the braces take "" or an alias with its dot.
 POSTING_ACCOUNT = "COALESCE({0}to_account, {0}from_account)"
 POSTING_DELTA = "CASE WHEN {0}to_account IS NULL THEN -{0}amount_cents ELSE {0}amount_cents END"
-
-_STATES = dict(BetState.__members__)
-_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id", "settled_by")
-
-
-def bet_of(row: Sequence[Any]) -> BetRecord:
-    """Return the bet in a row of BET_COLUMNS."""
-    fields = list(row)
-    fields[8] = _STATES[fields[8]]
-    if fields[14] is not None:
-        fields[14] = bytes(fields[14])  # Some drivers give a memoryview.
-    return BetRecord._make(fields)
-
-
-def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
-    """Return *bets* as rows to insert."""
-    return [(*bet[:8], bet.state.value, *bet[9:15], source, *bet[16:]) for bet in bets]
-
-
-def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
-    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, by, source, bet_id, state)."""
-    return [(*_CHANGED(bet), source, bet.bet_id, bet.state.value) for bet in bets]
-
-
-def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
-    """Return the calls as rows to insert: source, the record, and the body of a claim."""
-    claims = changes.claims
-    if not claims:
-        return [(source, *call, None) for call in changes.calls]
-    return [(source, *call, claims.get(call.tx_id) if call.operation == "deposit" else None) for call in changes.calls]
-
-
-def anomaly_rows(anomalies: Iterable[Anomaly], source: str) -> list[tuple[Any, ...]]:
-    """Return *anomalies* as rows to insert."""
-    return [(source, *each[:-1], sha256(each.body).digest(), each.at_millis, each.at_millis) for each in anomalies]
