@@ -280,7 +280,6 @@ async def test_an_awaited_ledger_stops_too(
         await refuse(lambda: ledger.apply(deposit("b1")))
         await refuse(lambda: ledger.apply(deposit("b9")))
         await refuse(lambda: ledger.adjust("p1", Decimal(1), reference="r"))
-        await refuse(lambda: ledger.resolve(1))
         await refuse(lambda: ledger.keep_anomaly("deposit", "unreadable", b"{"))
         if not is_sqlite(database_url):
             async with await psycopg.AsyncConnection.connect(database_url) as connection:

@@ -48,8 +48,8 @@ class AsyncSqlLedger(LedgerBase):
     """
     SqlLedger for asyncio: the same names and arguments, awaited, of what a program that serves calls needs.
 
-    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For lists
-    of anomalies, histories, totals, nightly maintenance and the doctor, open a SqlLedger at the same address.
+    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For
+    anomalies, histories, totals, nightly maintenance and the doctor, open a SqlLedger at the same address.
 
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
@@ -220,15 +220,6 @@ class AsyncSqlLedger(LedgerBase):
                 if len(bets) < size:
                     return
                 after = bets[-1]
-
-    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
-        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does; return what became of it."""
-        with rights_explained(self._prefix):
-            return await run_async(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
-
-    async def resolve(self, anomaly_id: int) -> None:
-        """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
-        await run_async(self._resolved([anomaly_id]))
 
     async def verify(self, *, full: bool = False) -> BooksReport:
         """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, UnknownSourceError
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
+from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
@@ -37,8 +37,6 @@ T = TypeVar("T")
 StoreT = TypeVar("StoreT", bound=SqliteStore)
 
 _MOST_CONFLICTS = 10
-#: How many anomalies are resolved in one transaction.
-_MOST_RESOLVED = 100
 
 
 class Store(Protocol):
@@ -84,12 +82,6 @@ class LedgerBase(Forkable, ABC):
     @abstractmethod
     def _make_queue(self) -> None:
         """Make the queue of calls that wait for a commit, with nothing in it."""
-
-    @abstractmethod
-    def apply(
-        self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None
-    ) -> Outcome | Awaitable[Outcome]:
-        """Apply a call."""
 
     @abstractmethod
     def _apply_all(self, items: Sequence[Item]) -> list[Result] | Awaitable[list[Result]]:
@@ -319,18 +311,3 @@ class LedgerBase(Forkable, ABC):
 
     def _source_added(self, source: str) -> Steps[None]:
         yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))
-
-    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Steps[Outcome]:
-        foreign = {"accept_foreign": accept_foreign, "asks_owns": self._owns is not None}
-        item: Item = yield partial(self._read, partial(anomalies.to_retry, self._prefix, anomaly_id, terms, **foreign))
-        check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it would be counted as seen again.
-        outcome: Outcome = yield partial(self.apply, item.call, terms=item.terms)
-        if not outcome.refused:
-            yield from self._resolved([anomaly_id])
-        return outcome
-
-    def _resolved(self, ids: Sequence[int]) -> Steps[None]:
-        yield partial(self._read, partial(anomalies.check_anomalies, self._prefix, ids))
-        for start in range(0, len(ids), _MOST_RESOLVED):
-            page = ids[start : start + _MOST_RESOLVED]
-            yield partial(self._write, lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once

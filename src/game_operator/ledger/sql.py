@@ -13,7 +13,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase, Store
@@ -42,7 +42,15 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.anomalies import (
+    AnomalyRecord,
+    Wanted,
+    check_anomalies,
+    keep_anomaly,
+    page_of_anomalies,
+    resolve_anomalies,
+    to_retry,
+)
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
@@ -60,6 +68,8 @@ else:
 T = TypeVar("T")
 R = TypeVar("R")
 
+#: How many anomalies are resolved in one transaction.
+_MOST_RESOLVED = 100
 #: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
 _MOST_LOCKS = 5
 _BETWEEN_LOCKS = (0.1, 0.3)
@@ -371,12 +381,25 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
+        asks_owns = self._owns is not None
+        find = partial(to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign, asks_owns=asks_owns)
         with rights_explained(self._prefix):
-            return run(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
+            item = self._read(find)
+            check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it is counted as seen again.
+            outcome = self.apply(item.call, terms=item.terms)
+            if not outcome.refused:
+                self.resolve(anomaly_id)
+        return outcome
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
-        return run(self._resolved([anomaly_id]))
+        self._resolve([anomaly_id])
+
+    def _resolve(self, ids: Sequence[int]) -> None:
+        self._read(partial(check_anomalies, self._prefix, ids))
+        for start in range(0, len(ids), _MOST_RESOLVED):
+            page = ids[start : start + _MOST_RESOLVED]
+            self._write(lambda: resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
