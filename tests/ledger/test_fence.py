@@ -287,7 +287,7 @@ async def test_an_awaited_ledger_stops_too(
         raw = encoded(DEPOSIT)
         reply = await receiver.handle_async("/deposit", signed(private_key, raw), raw, AsyncWallet(ledger))
         assert code_of(reply) == "SYSTEM_ERROR"
-        assert len(refused) == (10 if is_sqlite(database_url) else 11)
+        assert len(refused) == (9 if is_sqlite(database_url) else 10)
         assert content(database_url) == before
 
 
