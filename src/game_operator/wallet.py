@@ -231,8 +231,8 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
 
     Raises:
         TypeError: The ledger is not awaited: a Wallet is for it.
-        UnknownSourceError: The ledger is open and knows other sources, and not this one; if it is not open yet, it
-            raises this when it is opened.
+        UnknownSourceError: The ledger is open and knows other sources, and not this one. If it is not open yet, each
+            call raises this.
     """
 
     _awaited = True

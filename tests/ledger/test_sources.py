@@ -287,17 +287,17 @@ def test_the_receiver_answers_system_error(sqlite_url: str) -> None:
 
 
 def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> None:
-    """Made before the ledger is open, the ledger does not open; made later, the wallet is not made."""
+    """Made before the ledger is open, its calls are refused; made later, the wallet is not made."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         ledger.apply(withdraw("b1"))
 
     async def check() -> None:
         unopened = AsyncSqlLedger(database_url)
-        AsyncWallet(unopened, source="other")
+        early = AsyncWallet(unopened, source="other")
         with pytest.raises(UnknownSourceError, match=REFUSED):
-            async with unopened:
-                pass
+            await early.withdraw(withdraw("b1"))
+        await unopened.close()
         async with AsyncSqlLedger(database_url) as opened:
             with pytest.raises(UnknownSourceError, match=REFUSED):
                 AsyncWallet(opened, source="other")

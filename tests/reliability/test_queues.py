@@ -387,29 +387,3 @@ async def test_tasks_that_run_at_once() -> None:
             assert await asyncio.wait_for(queue.submit(_item(number)), 30) == DONE
     finally:
         loop.set_task_factory(None)
-
-
-async def test_nobody_waits_any_more() -> None:
-    """A commit that all its callers have given up is cancelled; as long as one waits, it is not."""
-    begun, cancelled = asyncio.Event(), []
-
-    async def run(items: Sequence[Item]) -> list[Result]:
-        begun.set()
-        if items[0].call.player_id != "p9":
-            try:
-                await asyncio.sleep(3600)
-            except asyncio.CancelledError:
-                cancelled.append([item.call.player_id for item in items])
-                raise
-        return [DONE] * len(items)
-
-    queue = _crowded(run, most=2)
-    first, second = (asyncio.create_task(queue.submit(_item(number))) for number in range(2))
-    behind = asyncio.create_task(queue.submit(_item(9)))
-    await begun.wait()
-    first.cancel()
-    await asyncio.sleep(0.05)
-    assert (cancelled, behind.done()) == ([], False)
-    second.cancel()
-    assert await asyncio.wait_for(behind, 30) == DONE
-    assert cancelled == [["p0", "p1"]]

@@ -60,7 +60,6 @@ class AsyncSqlLedger(LedgerBase):
     _closed = False
 
     def _begin(self) -> None:
-        self._expected: set[str] = set()
         if is_postgres(self._url):
             check_psycopg()
 
@@ -81,12 +80,6 @@ class AsyncSqlLedger(LedgerBase):
         self._watch(is_open=True)
         async with self._mutex:
             await self._opened()
-        try:
-            for source in self._expected:
-                self._check_known(source)
-        except BaseException:  # A block that is never entered is never left: nothing else would close it.
-            await self.close()
-            raise
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -124,15 +117,10 @@ class AsyncSqlLedger(LedgerBase):
         """
         Raise UnknownSourceError if calls of *source* would be refused; an AsyncWallet asks when it is made.
 
-        A ledger that is not open yet asks when it is opened. One that is open goes by what it knew then: ``sources``
-        reads again what was added since.
+        A ledger that is open goes by what it knew then: ``sources`` reads again what was added since. One that is not
+        open leaves it to the first call.
         """
-        if self._store is not None:
-            self._check_known(source)
-        self._expected.add(source)
-
-    def _check_known(self, source: str) -> None:
-        known = self._fit.sources.known
+        known = self._fit.sources.known if self._store is not None else ()
         if known and source not in known:
             raise refusal(source, known)
 

@@ -168,7 +168,6 @@ class AsyncCommitQueue(_Queue):
     def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
-        self._under_way: tuple[Sequence[_Waiting], asyncio.Task[Any]] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._has_leader = False
         self._is_crowded = False
@@ -182,18 +181,7 @@ class AsyncCommitQueue(_Queue):
         self._waiting.append((item, future))
         if is_idle:
             self._begin()
-        try:
-            return await future
-        except asyncio.CancelledError:
-            self._give_up()
-            raise
-
-    def _give_up(self) -> None:
-        """Cancel the commit under way if nobody waits for it any more."""
-        if self._under_way is not None:
-            batch, commit = self._under_way
-            if _all_gone(batch):
-                commit.cancel()
+        return await future
 
     async def _lead(self, item: Item) -> Outcome:
         """Commit *item* alone, in its caller's task; who comes meanwhile is left to a worker."""
@@ -244,25 +232,13 @@ class AsyncCommitQueue(_Queue):
         work = self._results(
             batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
         )
-        commit = asyncio.create_task(run_async(work), context=batch[0][0].context)
-        self._under_way = batch, commit
         try:
-            results = await commit
+            results = await asyncio.create_task(run_async(work), context=batch[0][0].context)
         except asyncio.CancelledError:
-            worker = asyncio.current_task()
-            if _all_gone(batch) and worker is not None and not worker.cancelling():
-                return  # Nobody waited any more, so the statement was cancelled.
             _answer(batch, [_stopped() for _ in batch])
             raise
-        finally:
-            self._under_way = None
         self._is_crowded = len(batch) > 1 or bool(self._waiting)
         _answer(batch, results)
-
-
-def _all_gone(batch: Sequence[_Waiting]) -> bool:
-    """Return whether all callers of *batch* have given up."""
-    return all(future.cancelled() for _, future in batch)
 
 
 def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:

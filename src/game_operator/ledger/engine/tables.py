@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.steps import Execute, Kind, Rows, Steps
@@ -27,6 +27,8 @@ FIRST_VERSION = 6
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
+#: The search_path leads to no schema.
+_NO_SCHEMA = "3F000"
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
@@ -195,10 +197,6 @@ def lock_of_calls(prefix: str) -> str:
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
 
 
-#: Tables in a schema of PostgreSQL's own would be refused, or go with the connection.
-_SEARCHED: Final = (
-    "SELECT nullif(left(current_schema(), 3) = 'pg_', true), current_setting('search_path'), quote_ident(current_user)"
-)
 #: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
 _BESIDE_OLDER = (
     "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
@@ -225,11 +223,11 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[Non
 
 @contextmanager
 def rights_explained(prefix: str) -> Iterator[None]:
-    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside."""
+    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside, or a schema."""
     try:
         yield
     except Exception as failed:  # Psycopg's, which is not imported here: it is known by its SQLSTATE.
-        if getattr(failed, "sqlstate", None) != DENIED:
+        if getattr(failed, "sqlstate", None) not in (DENIED, _NO_SCHEMA):
             raise
         raise SchemaError(
             f"The ledger's user lacks a right on the tables {prefix}*: {str(failed).splitlines()[0]}. What was "
@@ -342,30 +340,10 @@ def has_table(kind: Kind, name: str) -> Steps[bool]:
 
 
 def found_version(kind: Kind, prefix: str) -> Steps[int | None]:
-    """
-    Return the version of the tables; None if there are none, and 0 if they do not say.
-
-    Raises:
-        SchemaError: There can be none, because the search_path of PostgreSQL leads to no schema.
-    """
+    """Return the version of the tables; None if there are none, and 0 if they do not say."""
     if (yield from has_table(kind, f"{prefix}meta")):
         return (yield from stored_version(prefix)) or 0
-    if kind == "postgres":
-        yield from check_search_path()
     return None
-
-
-def check_search_path() -> Steps[None]:
-    """Raise SchemaError if this user finds no schema of its search_path in PostgreSQL."""
-    rows: Rows = yield Execute(_SEARCHED, ())
-    found, path, user = rows[0]
-    if found is None:
-        raise SchemaError(
-            f"The search_path of the role {user} is {shown(path)}, and it leads to no schema that this role may use. "
-            "Tables have no place.",
-            remedy=f"Run CREATE SCHEMA for one of it, or GRANT USAGE, CREATE ON SCHEMA … TO {user}, or "
-            f"ALTER ROLE {user} SET search_path = public.",
-        )
 
 
 def stored_version(prefix: str) -> Steps[int | None]:
