@@ -270,7 +270,7 @@ def alias(url: str) -> Iterator[str]:
         yield name
 
 
-def test_a_durable_atomic_block_inside_another_names_the_cure(ledger: SqlLedger, alias: str) -> None:
+def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, alias: str) -> None:
     """Under ATOMIC_REQUESTS the view's own block would decide after the answer."""
     from django.db import connections, transaction
 
@@ -282,7 +282,7 @@ def test_a_durable_atomic_block_inside_another_names_the_cure(ledger: SqlLedger,
             yield connections[alias]
 
     for opens in (durable, own):
-        with transaction.atomic(using=alias), pytest.raises(LedgerError, match="non_atomic_requests"):
+        with transaction.atomic(using=alias), pytest.raises(RuntimeError, match="durable atomic block"):
             JoinedWallet(ledger, opens).withdraw(withdraw())
     with pytest.raises(LedgerError, match="without durable=True"):
         JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())

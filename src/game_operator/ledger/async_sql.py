@@ -24,7 +24,7 @@ from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item, asks_operator
-from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly
@@ -247,6 +247,3 @@ class AsyncSqlLedger(LedgerBase):
             await run_async(self._open())
         assert self._store is not None
         return self._store
-
-    def _open_sqlite(self) -> AsyncSqliteStore:
-        return AsyncSqliteStore(self._sqlite(SqliteStore))

@@ -23,7 +23,7 @@ from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
 from game_operator.ledger.rules.book import Anomaly, Item
-from game_operator.ledger.sqlite import SqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import anomalies, queries
 from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, driver
 from game_operator.models.webhooks import WebhookCall
@@ -34,7 +34,6 @@ else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
-StoreT = TypeVar("StoreT", bound=SqliteStore)
 
 _MOST_CONFLICTS = 10
 
@@ -62,6 +61,8 @@ class LedgerBase(Forkable, ABC):
 
     #: Whether the calls of the store are awaited.
     _awaits: ClassVar[bool]
+    #: What opens a file of SQLite.
+    _store_of_file: ClassVar[type[SqliteStore]] = SqliteStore
     _url: str
     _store: Store | None = None
     #: PostgreSQL's express statement, where the accounts are our own.
@@ -187,25 +188,19 @@ class LedgerBase(Forkable, ABC):
             self._make_queue()
             self._pinger = Pinger(self._prefix)
 
-    @abstractmethod
-    def _open_sqlite(self) -> Store:
-        """Open the store of an SQLite file."""
-
-    def _sqlite(self, make: type[StoreT]) -> StoreT:
-        return make(
-            path_of(self._url),
-            self._prefix,
-            migrate=self._migrate,
-            patience_seconds=self._patience_seconds,
-            check=partial(self._checked_first, "sqlite"),
-        )
-
     def _open(self) -> Steps[None]:
         """Connect, make or migrate the tables, and look at the accounts."""
         kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
         express: Callable[[Sequence[Item]], Answer] | None = None
         if self._url.startswith("sqlite:///"):
-            store: Store = self._open_sqlite()
+            opened = self._store_of_file(
+                path_of(self._url),
+                self._prefix,
+                migrate=self._migrate,
+                patience_seconds=self._patience_seconds,
+                check=partial(self._checked_first, "sqlite"),
+            )
+            store: Store = AsyncSqliteStore(opened) if self._awaits else opened
         elif kind == "postgres":
             from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
 

@@ -196,16 +196,7 @@ class JoinedBlock:
         self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
     ) -> None:
         with CommitWatch() as watch, ExitStack() as block:
-            try:
-                connection = block.enter_context(manager)
-            except RuntimeError as failed:
-                if "durable atomic block" not in str(failed):  # Django raises a bare RuntimeError for it.
-                    raise
-                raise LedgerError(
-                    "Django has a transaction open already, so this call could be undone after its answer. Under "
-                    "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call "
-                    "the receiver outside of atomic()."
-                ) from failed
+            connection = block.enter_context(manager)
             connection = _of_django(manager) if connection is None else connection
             result = run(work(connection))
             done.append((result, left_open(connection)))

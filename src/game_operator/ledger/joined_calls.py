@@ -323,14 +323,8 @@ class Joiner:
         if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             advice = (
                 "Open a ledger on that database once, which makes them, or run the statements that "
-                "SqlLedger(url, migrate=False) lists."
+                "SqlLedger(url, migrate=False) lists. In a Django project make the ledger with DjangoLedger(alias)."
             )
-            # A ledger with an address does not follow Django to its test database.
-            if type(failed).__module__.startswith("django."):
-                advice += (
-                    " In a Django project make the ledger with DjangoLedger(alias) of game_operator.ledger.django: it "
-                    "makes the tables by itself, also in the test database of `manage.py test`."
-                )
             message = f"The tables {self._prefix}* are not in the database of connection=. {advice}"
             raise _TablesNotReadyError(message) from failed
 

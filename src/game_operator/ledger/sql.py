@@ -16,7 +16,7 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
-from game_operator.ledger.base import LedgerBase, Store
+from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books import totals
 from game_operator.ledger.books.maintain import MaintainReport, Maintenance, Progress, analyzed, last_run, own_tables
 from game_operator.ledger.books.retention import age_millis, check_archive
@@ -112,9 +112,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def _begin(self) -> None:
         run(self._open())
-
-    def _open_sqlite(self) -> Store:
-        return self._sqlite(SqliteStore)
 
     def _make_queue(self) -> None:
         self._mutex = RLock()
