@@ -122,7 +122,8 @@ class JoinedBlock:
 
     def _repaired(self, repair: Repair) -> Steps[Outcome]:
         ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
-        done: tuple[Outcome | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        join = partial(ledger._joiner.run, script, held=True)
+        done: tuple[Outcome | Exception, bool] = yield from self._repeated(join)
         outcome = or_raise(done[0])
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
@@ -131,7 +132,7 @@ class JoinedBlock:
         """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
-        done: tuple[Paid | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        done: tuple[Paid | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run, script, held=True))
         paid = or_raise(done[0])
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid

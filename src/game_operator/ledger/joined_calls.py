@@ -131,15 +131,10 @@ class Joiner:
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._applied, item), _HOLD))
 
-    def run_held(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
-        """Run a script that stores, as ``apply_held`` does."""
+    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection, *, held: bool = False) -> Steps[T]:
+        """Run a script that stores in *connection*'s open transaction; if it fails, as ``apply`` or ``apply_held``."""
         caller = yield from caller_of(connection, awaits=self._awaits)
-        return (yield from self._run(caller, partial(self._stored, script), _HOLD))
-
-    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
-        """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
-        caller = yield from caller_of(connection, awaits=self._awaits)
-        return (yield from self._run(caller, partial(self._stored, script), _APPLY))
+        return (yield from self._run(caller, partial(self._stored, script), _HOLD if held else _APPLY))
 
     def read(self, script: Callable[[Kind], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that only reads in *connection*'s open transaction."""
