@@ -324,7 +324,7 @@ def test_a_role_is_assumed(added: Callable[[Settings], str], postgres_url: str) 
 def test_what_cannot_be_a_ledgers_database(added: Callable[[Settings], str]) -> None:
     """Told when the ledger is made."""
     alias = added({"ENGINE": "django.db.backends.dummy"})
-    with pytest.raises(ConfigurationError, match="of the kind unknown. A ledger needs PostgreSQL"):
+    with pytest.raises(ConfigurationError, match=r"of the kind unknown. A ledger needs PostgreSQL"):
         DjangoLedger(alias)
 
 
