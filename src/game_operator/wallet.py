@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, After, CurrencyOf, Ledger, MayBet, Outcome, Terms
-from game_operator.ledger.engine.observed_commits import note_moved
+from game_operator.ledger.engine.commit_queue import note_moved
 from game_operator.ledger.steps import run, run_async
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile

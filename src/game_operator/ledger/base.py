@@ -15,8 +15,8 @@ from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
+from game_operator.ledger.engine.commit_queue import observed_batch
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
-from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.tables import DENIED, check_prefix, has_table, migration_in_postgres, rights_explained
 from game_operator.ledger.joined_calls import Joiner

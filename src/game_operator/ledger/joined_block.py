@@ -16,7 +16,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransactionReq
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.engine.observed_commits import observed_joined
+from game_operator.ledger.engine.commit_queue import observed_joined
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.joined_connections import left_open
 from game_operator.ledger.postgres.hazards import CommitWatch

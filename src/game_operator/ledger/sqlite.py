@@ -3,11 +3,16 @@ A ledger's rows in SQLite: WAL, synchronous=FULL, one writer at a time, and the 
 
 ``BEGIN IMMEDIATE`` takes the one write lock of the file, of all threads and processes, so all that is read after it
 stands still until COMMIT, the clock included.
+
+SQLite shares memory between the processes that have a file open, and locks parts of the file. Over a network neither
+works between two machines: both write, and calls are lost. So a ledger on a network file system is refused. Linux's
+table of mounts says what kind a file system is; elsewhere nothing does.
 """
 
 import asyncio
 import contextlib
 import os
+import re
 import sqlite3
 import tempfile
 import time
@@ -16,11 +21,10 @@ from functools import partial
 from pathlib import Path
 from random import uniform
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import IN_MEMORY
-from game_operator.ledger.engine.file_systems import refuse_network
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
 from game_operator.ledger.steps import (
@@ -53,6 +57,25 @@ _MOST_WAL_BYTES = 64 * 1024 * 1024
 
 #: Connections of a parent that was in the middle of a transaction when we were forked.
 _NEVER_CLOSED: list[sqlite3.Connection] = []
+
+
+#: A network file system, one of another machine's or of a program's, one that ends with the machine or its container,
+#: or a disk.
+Nature = Literal["network", "shared", "volatile", "disk"]
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = frozenset(
+    (
+        *("afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+        *("smb2", "smb3", "smbfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.davfs", "fuse.davfs2"),
+        *("fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs", "fuse.rclone", "fuse.s3fs"),
+        *("fuse.smbnetfs", "fuse.sshfs"),
+    )
+)
+#: Folders of a host in a virtual machine or a sandbox; and ``fuse.…``, behind which any program may stand.
+_SHARED = frozenset(("9p", "drvfs", "fakeowner", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"))
+_VOLATILE = frozenset(("aufs", "overlay", "ramfs", "tmpfs"))
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 class BusyError(Exception):
@@ -370,3 +393,57 @@ class AsyncSqliteStore:
     async def close(self) -> None:
         """Close the connection."""
         self._store.close()
+
+
+class FileSystem(NamedTuple):
+    """
+    A file system that is mounted.
+
+    Attributes:
+        kind: Its type, such as ``ext4``.
+        mount_point: Where.
+    """
+
+    kind: str
+    mount_point: str
+
+    @property
+    def nature(self) -> Nature:
+        """What is to be expected of its kind."""
+        if self.kind in _NETWORK:
+            return "network"
+        if self.kind in _SHARED or self.kind.partition(".")[0] == "fuse":
+            return "shared"
+        return "volatile" if self.kind in _VOLATILE else "disk"
+
+
+def mount_table() -> str:
+    """Return the mounts that this process sees, as ``/proc/self/mountinfo``; "" if nothing says."""
+    try:
+        return _MOUNTS.read_text("utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def file_system_of(path: str) -> FileSystem | None:
+    """Return the file system of *path*, a file that is there or will be; None if it is unknown."""
+    real = os.path.realpath(path)
+    found: FileSystem | None = None
+    for line in mount_table().splitlines():
+        before, _, behind = line.partition(" - ")
+        point = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), before.split(" ")[4])
+        # What was mounted later at the same place hides what was there.
+        if f"{real}/".startswith(f"{point.rstrip('/')}/") and (not found or len(point) >= len(found.mount_point)):
+            found = FileSystem(behind.split(" ")[0], point)
+    return found
+
+
+def refuse_network(path: str) -> None:
+    """Raise ConfigurationError if *path* is on a network file system."""
+    found = file_system_of(path)
+    if found is not None and found.nature == "network":
+        raise ConfigurationError(
+            f"{shown(path)} is on a network file system ({found.kind}, mounted at {shown(found.mount_point)}). "
+            "SQLite's locks do not work between machines there, so calls could be lost or applied twice.",
+            remedy="Keep the file on a local disk, or use PostgreSQL, which several machines may share.",
+        )
