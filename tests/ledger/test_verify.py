@@ -680,9 +680,9 @@ def test_damage_of_repairs_and_payments_is_found(
 def test_at_most_so_many_findings_of_each_kind(book: str) -> None:
     """A book that is wrong everywhere does not fill the memory."""
     run(book, "UPDATE {p}accounts SET balance_cents = balance_cents + 1")
-    with SqlLedger(book) as ledger, ledger._beside() as read:
+    with SqlLedger(book) as ledger, ledger._beside("pages") as reads:
         assert len(ledger.verify().findings) == 2
-        assert len(steps.run(read_books(read, DEFAULT_PREFIX, full=True, most=1)).findings) == 1
+        assert len(steps.run(read_books(steps.as_steps(reads), DEFAULT_PREFIX, full=True, most=1)).findings) == 1
 
 
 def random_calls(random: Random, number: int, players: int) -> Iterator[WebhookCall]:
@@ -813,8 +813,8 @@ def test_what_is_committed_between_two_pages_is_no_finding(book: str) -> None:
 
             return read_books(interrupted, DEFAULT_PREFIX, full=True)
 
-        with ledger._beside() as read:
-            assert steps.run(work(read)).sound
+        with ledger._beside("pages") as reads:
+            assert steps.run(work(steps.as_steps(reads))).sound
         after = ledger.verify()
     assert after.sound
     assert after.calls >= before.calls + 2 * next(numbers) - 2
@@ -862,7 +862,7 @@ def test_a_drop_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> N
 
             return read_books(interrupted, DEFAULT_PREFIX, full=True)
 
-        with ledger._beside() as read:
-            report = steps.run(work(read))
+        with ledger._beside("pages") as reads:
+            report = steps.run(work(steps.as_steps(reads)))
     assert report.findings == ()
     assert {note.kind for note in report.notes} == ({"folded_meanwhile"} if 0 < page < next(numbers) else set())

@@ -9,7 +9,6 @@ from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.api import AccountsSpec
-from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg
 from game_operator.ledger.engine.process_safety import check_outside
 from game_operator.ledger.engine.tables import check_version, found_version, statements
@@ -112,16 +111,11 @@ class DjangoLedger(SqlLedger):
                 if not self._depth and self._opened_url is not None:
                     self._store.rest()
 
-    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
+    @contextmanager
+    def _beside(self, use: Use) -> Iterator[Callable[[Callable[[], Steps[T]]], T]]:
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
-        return super()._survey(script, use)
-
-    @contextmanager
-    def _beside(self) -> Iterator[Reader]:
-        with self._alone():  # As above.
-            pass
-        with super()._beside() as read:
+        with super()._beside(use) as read:
             yield read
 
     def check_source(self, source: str) -> None:

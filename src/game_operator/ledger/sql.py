@@ -1,7 +1,7 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -10,7 +10,7 @@ from pathlib import Path
 from random import uniform
 from threading import RLock
 from time import sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError, RetryRefusedError
@@ -28,7 +28,7 @@ from game_operator.ledger.books.totals import (
     checked_bound,
     totals_asked,
 )
-from game_operator.ledger.books.verify import BooksReport, Reader, read_marks
+from game_operator.ledger.books.verify import BooksReport, read_marks
 from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.batch import Result
@@ -433,8 +433,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             full: Read everything, also what is sealed.
         """
-        with self._beside() as read:
-            return run(verified(read, self._prefix, full=full))
+        with self._beside("pages") as read:
+            return run(verified(as_steps(read), self._prefix, full=full))
 
     def doctor(
         self,
@@ -559,8 +559,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         last_millis = self._read(partial(last_run, prefix))
         close = self._days_closed(None)
         begun = self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
-        with self._beside() as read:
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), progress)
+        with self._beside("pages") as read:
+            maintenance = Maintenance(self._fit, as_steps(read), as_steps(self._write), progress)
             if self._fit.kind == "postgres":
                 self._analyze(without_statistics=True)
                 run(maintenance.days_made())
@@ -619,27 +619,25 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             return self._store.read(script)
 
     def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
-        has_own = has_own_snapshot(self._url)
-        return queries.survey(self._url, script, use, self._prefix) if has_own else self._read(script)
+        with self._beside(use) as read:
+            return read(script)
 
     @contextmanager
-    def _beside(self) -> Iterator[Reader]:
+    def _beside(self, use: Use) -> Iterator[Callable[[Callable[[], Steps[T]]], T]]:
+        """Open what reads a script from one snapshot, beside our connection where that is possible: no call waits."""
         if not has_own_snapshot(self._url):
-            yield as_steps(self._read)
+            yield self._read
             return
-        with closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            yield as_steps(pages.read)
+        with closing(queries.Listing(self._url, use, self._prefix)) as beside:
+            yield beside.read
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
-        """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""
-        read: Callable[..., Any] = self._read
-        with ExitStack() as stack:
-            if has_own_snapshot(self._url):
-                self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
-                read = stack.enter_context(closing(queries.Listing(self._url))).read
-            after: R | None = None
+        """Yield the admitted records of all pages of at most so many."""
+        self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+        after: R | None = None
+        with self._beside("listing") as read:
             for size in queries.page_sizes(most):
-                records = read(partial(page, after, size))
+                records: list[R] = read(partial(page, after, size))
                 yield from filter(admits, records)
                 if len(records) < size:
                     return
