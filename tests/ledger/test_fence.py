@@ -402,7 +402,7 @@ def test_a_joined_call_refuses_unreleased_tables(database_url: str) -> None:
         ledger.open_account("p1", Decimal(100))
         run(database_url, "UPDATE {p}meta SET value = 4 WHERE name = 'version'")
         with closing(connected(database_url)) as connection:
-            with pytest.raises(SchemaError, match=r"have version 4\. An unreleased version"):
+            with pytest.raises(SchemaError, match="ever released, but 4,"):
                 ledger.apply(withdraw("b1"), connection=connection)
             connection.rollback()
 

@@ -12,13 +12,13 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
+from game_operator.ledger.doctor.opening import look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.commit_queue import observed_batch
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.tables import DENIED, check_prefix, has_table, migration_in_postgres, rights_explained
+from game_operator.ledger.engine.tables import check_prefix, has_table, migration_in_postgres, rights_explained
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
@@ -214,7 +214,6 @@ class LedgerBase(Forkable, ABC):
                 yield partial(store.run, self._migration_in_postgres)
             self._fit = yield partial(store.run, partial(self._fitted, kind))
             self._express = express if type(self._fit.accounts) is Balances else None
-            yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close
             raise
@@ -238,13 +237,6 @@ class LedgerBase(Forkable, ABC):
         yield from look_at_server(self._url, migrate=self._migrate)
         with rights_explained(self._prefix):
             yield from migration_in_postgres(self._prefix, self._migrate, check)
-
-    def _clock_examined(self, store: Store, kind: Kind) -> Steps[None]:
-        try:
-            yield partial(store.read, partial(look_at_clock, self._url, kind, self._prefix, self._clock_millis))
-        except Exception as failed:  # Any driver's: a user who may not read postings need not.
-            if getattr(failed, "sqlstate", None) != DENIED:
-                raise
 
     def _applied(self, items: Sequence[Item]) -> Steps[list[Result]]:
         """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""

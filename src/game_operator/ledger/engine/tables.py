@@ -137,23 +137,17 @@ def check_version(version: int | None, prefix: str) -> int:
     Return the version to migrate from, 0 without tables.
 
     Raises:
-        SchemaError: The tables are newer than this program, were made by a version that was never released, or do not
-            say their version.
+        SchemaError: The tables are newer than this program, or have a version that was never released.
     """
     if version is not None and version > VERSION:
         raise SchemaError(
             f"The tables {prefix}* have version {version}, and this program knows version {VERSION}. "
             "A newer program has migrated them: upgrade this one. Programs that ran before go on."
         )
-    if version is not None and version < 1:
-        raise SchemaError(
-            f"The tables {prefix}* do not say which version they have: {prefix}meta has lost rows. Stop the wallet, "
-            "keep a copy of the database, and restore a backup."
-        )
     if version is not None and version < FIRST_VERSION:
         raise SchemaError(
-            f"The tables {prefix}* have version {version}. An unreleased version of this program made them, and they "
-            f"cannot be migrated: drop the tables {prefix}*, and make them anew."
+            f"The tables {prefix}* do not have a version that was ever released, but {version}, so {prefix}meta may "
+            "have lost rows. Stop the wallet, keep a copy of the database, and restore a backup."
         )
     return version or 0
 
