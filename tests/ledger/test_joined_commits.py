@@ -381,10 +381,10 @@ def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> 
     with pytest.raises(TypeError, match="must be an open SqlLedger, not dict"):
         JoinedWallet(anything, engine.begin)
     anything = awaited
-    with pytest.raises(TypeError, match="give it to AsyncJoinedWallet"):
+    with pytest.raises(TypeError, match="an open SqlLedger, not AsyncSqlLedger"):
         JoinedWallet(anything, engine.begin)
     anything = sqlite_ledger
-    with pytest.raises(TypeError, match="give it to JoinedWallet"):
+    with pytest.raises(TypeError, match="an open AsyncSqlLedger, not SqlLedger"):
         AsyncJoinedWallet(anything, anything)
     anything = engine
     with pytest.raises(TypeError, match=r"not Engine\. Pass engine\.begin"):

@@ -71,12 +71,9 @@ class JoinedBlock:
         *,
         awaits: bool,
     ) -> None:
-        wanted, other = (AsyncSqlLedger, SqlLedger) if awaits else (SqlLedger, AsyncSqlLedger)
+        wanted = AsyncSqlLedger if awaits else SqlLedger
         if not isinstance(ledger, wanted):
-            advice = ", because a call joins a transaction of a database"
-            if isinstance(ledger, other):
-                advice = f": give it to {'JoinedWallet' if awaits else 'AsyncJoinedWallet'}"
-            raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
+            raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}.")
         if not callable(transaction):
             raise TypeError(
                 f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
