@@ -51,13 +51,11 @@ _LONGEST_NAP = 0.004
 #: A process that has held the write lock for so many seconds in all leaves a gap for the others.
 _LONG_HELD = 0.25
 
-
 #: Behind a long reader the WAL grows. Once it can be begun anew, it is cut to this.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
 
 #: Connections of a parent that was in the middle of a transaction when we were forked.
 _NEVER_CLOSED: list[sqlite3.Connection] = []
-
 
 #: A network file system, one of another machine's or of a program's, one that ends with the machine or its container,
 #: or a disk.

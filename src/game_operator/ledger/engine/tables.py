@@ -52,26 +52,12 @@ PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 _MADE = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+)(?! PARTITION)\b", re.MULTILINE)
 
-
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")
 #: The tables whose ids come from a sequence, which the ledger sets where it is behind.
 _NUMBERED = ("postings", "anomalies", "findings")
 _FUNCTIONS = ("make_day", "fold_day")
 
-_BEGIN = {
-    "sqlite": "BEGIN IMMEDIATE;\n\n",
-    # As when a program migrates: it gives up soon, waits for others that do the same, and stays beside older tables.
-    "postgres": """BEGIN;
-SET LOCAL lock_timeout = '1s';
-SET LOCAL statement_timeout = 0;
-SELECT pg_advisory_xact_lock(hashtext('{prefix}migration'));
-SELECT pg_advisory_xact_lock(hashtext('{shared}'));
-SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' ||
-    current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass('{prefix}meta');
-
-""",
-}
 _USE_SCHEMA = """DO $$ BEGIN
     EXECUTE 'GRANT USAGE ON SCHEMA ' || (
         SELECT CAST(relnamespace AS regnamespace) FROM pg_class WHERE oid = to_regclass('{prefix}meta')
@@ -165,11 +151,9 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Steps[Non
         raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
     yield from check()
     if kind == "postgres":
-        for statement in _BEFORE_MIGRATION:
-            yield Execute(statement, ())
         ((path,),) = yield Execute("SELECT current_setting('search_path')", ())
-        # All in one schema: an empty table in another one would hide what is known.
-        yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
+        for statement in _before_migration(prefix):
+            yield Execute(statement, ())
         if version:
             yield Execute(lock_of_calls(prefix), ())
         for statement in statements(kind, prefix, after=version):
@@ -191,26 +175,37 @@ def lock_of_calls(prefix: str) -> str:
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
 
 
-#: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
-_BESIDE_OLDER = (
-    "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
-    "current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass(?)"
-)
-_BEFORE_MIGRATION = (
-    # One table is for ledgers of all prefixes, which may be opened for the first time at once.
-    f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
-    # Whole tables are read, unlike by calls.
-    "SET LOCAL statement_timeout = 0",
-    "SET LOCAL enable_seqscan = on",
-)
+def _alone(prefix: str) -> tuple[str, ...]:
+    """Return the statements that let one process at a time migrate in PostgreSQL."""
+    return (
+        # A waiter makes all others wait behind it, so we give up soon and try again. But not too soon: PostgreSQL stops
+        # a vacuum that it has started by itself only for who waits a second.
+        "SET LOCAL lock_timeout = '1500ms'",
+        f"SELECT pg_advisory_xact_lock(hashtext('{prefix}migration'))",
+    )
+
+
+def _before_migration(prefix: str) -> tuple[str, ...]:
+    """Return the statements that go before the tables in PostgreSQL."""
+    return (
+        # One table is for ledgers of all prefixes, which may be opened for the first time at once.
+        f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
+        # Whole tables are read, unlike by calls.
+        "SET LOCAL statement_timeout = 0",
+        "SET LOCAL enable_seqscan = on",
+        # PostgreSQL makes tables in the first schema of the path, and finds older ones in any. All must be in one: an
+        # empty table in another would hide what is known.
+        (
+            "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "  # noqa: S608
+            f"current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass('{prefix}meta')"
+        ),
+    )
 
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Do the same in PostgreSQL, one process at a time."""
-    # A waiter makes all others wait behind it, so we give up soon and try again. But not too soon: PostgreSQL stops a
-    # vacuum that it has started by itself only for who waits a second.
-    yield Execute("SET LOCAL lock_timeout = '1500ms'", ())
-    yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
+    for statement in _alone(prefix):
+        yield Execute(statement, ())
     yield from migration("postgres", prefix, migrate, check)
     yield from _check_grants(prefix)
 
@@ -268,7 +263,10 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         parts.append(grants(prefix, role))
     if not parts:
         return ""
-    return _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
+    begin = "BEGIN IMMEDIATE;\n"
+    if kind == "postgres":  # As when a program migrates.
+        begin = "".join(f"{each};\n" for each in ("BEGIN", *_alone(prefix), *_before_migration(prefix)))
+    return f"{begin}\n" + "\n".join(parts) + "\nCOMMIT;\n"
 
 
 def grants(prefix: str, role: str) -> str:
