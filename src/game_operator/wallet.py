@@ -316,12 +316,8 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         return run(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """
-        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
-
-        It is kept in one of your transactions.
-        """
-        run(self._block.keep_anomaly(operation, kind, body))
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
+        self.ledger.keep_anomaly(operation, kind, body, source=self.terms.source)
 
     def repair(self, repair: "Repair") -> Outcome:
         """
@@ -360,9 +356,5 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
         return run_async(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """
-        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
-
-        It is kept in one of your transactions.
-        """
-        await run_async(self._block.keep_anomaly(operation, kind, body))
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
+        await self.ledger.keep_anomaly(operation, kind, body, source=self.terms.source)

@@ -118,7 +118,6 @@ _REFUSED: dict[str, Callable[[JoinedWallet], object]] = {
     "a tombstone": lambda wallet: wallet.rollback(rollback("b9")),
     "a decline": lambda wallet: wallet.withdraw(withdraw("b9", amount_cents=10**6)),
     "an early deposit": lambda wallet: wallet.deposit(deposit("b9")),
-    "an unreadable call": lambda wallet: wallet.keep_anomaly("deposit", "unreadable", b"{"),
 }
 
 

@@ -348,7 +348,7 @@ def test_every_kind_of_call_is_found_after_its_commit(player: Player) -> None:
     assert player.held == (2050, True)
 
 
-def test_an_unreadable_call_is_kept_in_a_transaction_of_the_operators(player: Player) -> None:
+def test_an_unreadable_call_is_kept(player: Player) -> None:
     """The same body twice is one anomaly, seen twice; it is under the wallet's source."""
     opened, body = player.opened, f"{{{player.id}".encode()
     added = opened.ledger.add_source

@@ -22,8 +22,8 @@ from game_operator.ledger.joined_connections import left_open
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
-from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
-from game_operator.ledger.staff.queries import anomaly_at, stored_at
+from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
+from game_operator.ledger.staff.queries import stored_at
 from game_operator.ledger.staff.repairs import (
     Paid,
     Payment,
@@ -138,14 +138,6 @@ class JoinedBlock:
         """Raise LedgerError unless what a repair or a payment has stored is committed, and is this one's."""
         if self._confirm != "never" and (yield from self._find(query)) != outcome.at_millis:
             raise _not_committed()
-
-    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Steps[None]:
-        """Keep what the receiver refused, in a transaction of the operator."""
-        source = self._terms.source
-        script = partial(keep_anomaly, operation, kind, body, source)
-        _, may_be_open = yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
-        if self._is_looked_up(may_be_open):
-            yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
     def _observed(self, call: WebhookCall, work: Steps[Outcome]) -> Steps[Outcome]:
         """Do *work*, which commits *call*, in the span of a commit if there is telemetry."""
