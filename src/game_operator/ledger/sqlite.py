@@ -81,7 +81,7 @@ class BusyError(Exception):
 
     def __init__(self, failed: sqlite3.Error) -> None:
         super().__init__(failed)
-        self.failed = failed
+        self.failed: sqlite3.Error = failed
 
 
 def _make_private_file(path: str) -> None:
