@@ -18,7 +18,6 @@ _MATCHES: Final = {"search", "match", "fullmatch", "findall", "finditer"}
 #: Libraries that give nothing but a sentence, by the function that has to read it. Each has a comment that says so.
 _FOREIGN: Final = {
     ("ledger/joined_calls.py", "_raise_translated"): "databases name a missing table in their message alone",
-    ("ledger/joined_block.py", "_inside"): "Django raises a bare RuntimeError for a durable block inside a transaction",
     ("transport/wire.py", "reason_of"): "h11 has one class for all its errors, and quotes a header's value in one",
 }
 

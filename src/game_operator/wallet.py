@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, After, CurrencyOf, Ledger, MayBet, Outcome, Terms
-from game_operator.ledger.engine.observed_commits import note_moved
+from game_operator.ledger.engine.commit_queue import note_moved
 from game_operator.ledger.steps import run, run_async
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
@@ -231,8 +231,8 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
 
     Raises:
         TypeError: The ledger is not awaited: a Wallet is for it.
-        UnknownSourceError: The ledger is open and knows other sources, and not this one; if it is not open yet, it
-            raises this when it is opened.
+        UnknownSourceError: The ledger is open and knows other sources, and not this one. If it is not open yet, each
+            call raises this.
     """
 
     _awaited = True
@@ -316,12 +316,8 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         return run(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """
-        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
-
-        It is kept in one of your transactions.
-        """
-        run(self._block.keep_anomaly(operation, kind, body))
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
+        self.ledger.keep_anomaly(operation, kind, body, source=self.terms.source)
 
     def repair(self, repair: "Repair") -> Outcome:
         """
@@ -360,9 +356,5 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
         return run_async(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """
-        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
-
-        It is kept in one of your transactions.
-        """
-        await run_async(self._block.keep_anomaly(operation, kind, body))
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
+        await self.ledger.keep_anomaly(operation, kind, body, source=self.terms.source)

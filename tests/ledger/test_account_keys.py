@@ -365,7 +365,6 @@ async def test_the_ledger_of_asyncio(url: str) -> None:
     async with AsyncSqlLedger(url, accounts=WALLETS) as ledger:
         assert (await ledger.apply(withdraw(instance_id="tokyo"), terms=TERMS)).balance_cents == 1500
         assert await ledger.balance(("p1", "JPY")) == 1500
-        assert (await ledger.account_history(("p1", "JPY"))).account == '["p1","JPY"]'
 
 
 def test_two_rows_of_inherited_tables_are_an_error(postgres_url: str) -> None:

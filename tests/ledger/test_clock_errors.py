@@ -3,11 +3,10 @@
 from datetime import timedelta
 from decimal import Decimal
 
-import anyio
 import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger import SqlLedger, TableAccounts
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.retention import drop
@@ -145,17 +144,3 @@ def test_in_the_operators_own_table(database_url: str) -> None:
         ledger.correct_time("p1")
         assert ledger.apply(withdraw("b2")).at_millis < now_of(database_url) + DAY
         assert ledger.verify().findings == ()
-
-
-def test_awaited(database_url: str) -> None:
-    """The same for asyncio."""
-
-    async def check() -> None:
-        async with AsyncSqlLedger(database_url, clock_millis=lambda: NOW) as ledger:
-            await ledger.open_account("p1", Decimal(100))
-            moved(database_url, 365 * DAY)
-            assert (await ledger.correct_time("p1")).account == "p1"
-            assert (await ledger.maintain(drop_after=QUARTER)).dropped == ()
-            assert (await ledger.verify()).sound
-
-    anyio.run(check)

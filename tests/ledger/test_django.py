@@ -160,20 +160,6 @@ def test_it_follows_django_to_another_database(
         postgres.drop_database(other)
 
 
-def test_a_database_that_was_made_anew_gets_its_tables(alias: str, database_url: str) -> None:
-    """The next test run's, under the same name; on PostgreSQL the first call still fails, and says so."""
-    ledger = DjangoLedger(alias)
-    ledger.open_account("p1", Decimal(100))
-    if is_sqlite(database_url):
-        Path(path_in(database_url)).unlink()
-    else:
-        run(database_url, "DROP SCHEMA public CASCADE")
-        run(database_url, "CREATE SCHEMA public")
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            ledger.open_account("p1", Decimal(7))
-    assert ledger.open_account("p1", Decimal(7)) == 700
-
-
 def test_a_database_that_is_not_there_yet(added: Callable[[Settings], str], postgres: PostgresServer) -> None:
     """A module that makes the ledger is imported all the same; its password is in nothing that is said."""
     entry = settings_of(postgres.url) | {"NAME": "not_there_yet", "PASSWORD": SECRET}
@@ -259,9 +245,7 @@ def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, 
     """Under `manage.py test` its tables are in another database than the one that a call joins."""
     from django.db import transaction
 
-    named = pytest.raises(
-        SchemaError, match=r"Open a ledger on that database .* DjangoLedger\(alias\) of game_operator"
-    )
+    named = pytest.raises(SchemaError, match=r"Open a ledger on that database .* DjangoLedger\(alias\)")
     with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger, named, transaction.atomic(using=alias):
         ledger.apply(withdraw("b1"), connection=django(alias))
 
@@ -337,39 +321,11 @@ def test_a_role_is_assumed(added: Callable[[Settings], str], postgres_url: str) 
         run(postgres_url, "DROP ROLE shop_owner")
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
-        pytest.param(
-            {"ENGINE": "django.db.backends.dummy"}, "of the kind unknown. A ledger needs PostgreSQL", id="none"
-        ),
-        pytest.param({"ENGINE": "nope"}, "settings cannot be used: 'nope' isn't an available", id="no such backend"),
-    ],
-)
-def test_what_cannot_be_a_ledgers_database(added: Callable[[Settings], str], entry: Settings, problem: str) -> None:
+def test_what_cannot_be_a_ledgers_database(added: Callable[[Settings], str]) -> None:
     """Told when the ledger is made."""
-    from django.db import connections
-
-    alias = added(entry)
-    try:
-        with pytest.raises(ConfigurationError, match=problem):
-            DjangoLedger(alias)
-    finally:
-        connections[alias] = django(added({"ENGINE": "django.db.backends.dummy"}))
-
-
-def test_an_alias_that_is_not_there(added: Callable[[Settings], str]) -> None:
-    """With those that are."""
-    known = added({"ENGINE": "django.db.backends.dummy"})
-    with pytest.raises(ConfigurationError, match=f"Django's DATABASES has no 'nope'. It has .*'{known}'"):
-        DjangoLedger("nope")
-
-
-def test_django_is_missed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
-    monkeypatch.setitem(sys.modules, "django.db", None)
-    with pytest.raises(ConfigurationError, match="DjangoLedger needs Django: pip install django"):
-        DjangoLedger()
+    alias = added({"ENGINE": "django.db.backends.dummy"})
+    with pytest.raises(ConfigurationError, match=r"of the kind unknown. A ledger needs PostgreSQL"):
+        DjangoLedger(alias)
 
 
 @pytest.mark.parametrize("make", ["django", "asyncpg"])

@@ -14,6 +14,7 @@ from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.rules.book import Item
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
+from tests.support.ledgers import store_of
 
 pytestmark = pytest.mark.outside
 
@@ -117,7 +118,7 @@ def test_no_deposit_pays_for_a_withdraw_beside_it(postgres_url: str) -> None:
             DepositCall(player_id="player-1", bet_id="bet-1", amount_cents=50),
         )
         items = [Item(call, DEFAULT_TERMS) for call in calls]
-        assert list(ledger._store.express(items)) == [2]
+        assert list(store_of(ledger).express(items)) == [2]
         assert ledger.balance("player-1") == 950
         outcomes = ledger._apply_all(items)
         codes = [outcome.code for outcome in outcomes if isinstance(outcome, Outcome)]
@@ -134,7 +135,7 @@ def test_each_movement_is_later_than_the_one_before(postgres_url: str, count: in
         with psycopg.connect(postgres_url) as connection:
             connection.execute("UPDATE game_operator_accounts SET at_millis = %s", (late,))
         items = [Item(_withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
-        outcomes = ledger._store.express(items)
+        outcomes = store_of(ledger).express(items)
         assert [outcomes[index].at_millis for index in range(count)] == [late + 1 + index for index in range(count)]
         asked = ledger.apply(BalanceCall(player_id="player-1"))
         assert (asked.balance_cents, asked.at_millis) == (1000 - 100 * count, late + count)
@@ -154,7 +155,7 @@ def test_the_clock_is_read_once_the_account_is_locked(postgres_url: str, count: 
         ledger.open_account("player-1", Decimal(10))
         teller.execute(clock)
         items = [Item(_withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
-        withdrawn = beside.submit(ledger._store.express, items)
+        withdrawn = beside.submit(store_of(ledger).express, items)
         _wait_until_blocked(postgres_url)
         time.sleep(0.02)
         (told_at,) = teller.execute(clock).fetchone() or (0,)

@@ -18,6 +18,7 @@ from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import MovingCall
 from game_operator.webhooks import DepositCall, WithdrawCall
+from tests.support.ledgers import store_of
 
 pytestmark = pytest.mark.outside
 
@@ -84,7 +85,7 @@ BESIDE = withdraw("beside", 1, player_id="player-2")
 )
 def test_what_is_taken(ledger: SqlLedger, call: MovingCall, is_taken: bool, beside: list[MovingCall]) -> None:
     """A new bet that the account can pay, and a deposit on the player's own open bet; neither identity is known."""
-    taken = ledger._store.express([Item(each, DEFAULT_TERMS) for each in (call, *beside)])
+    taken = store_of(ledger).express([Item(each, DEFAULT_TERMS) for each in (call, *beside)])
     assert sorted(taken) == [0] * is_taken + [1] * len(beside)
 
 
@@ -102,14 +103,14 @@ def test_what_is_taken(ledger: SqlLedger, call: MovingCall, is_taken: bool, besi
 )
 def test_what_is_taken_of_a_batch(ledger: SqlLedger, calls: Sequence[MovingCall], taken: list[int]) -> None:
     """Each bet and each identity once, and of one account's withdraws all or none."""
-    assert sorted(ledger._store.express([Item(call, DEFAULT_TERMS) for call in calls])) == taken
+    assert sorted(store_of(ledger).express([Item(call, DEFAULT_TERMS) for call in calls])) == taken
     assert ledger.verify().sound
 
 
 def test_all_of_a_batch_is_stored(ledger: SqlLedger) -> None:
     """The bet keeps its deposit's identity, and a bet that no deposit settles keeps its body's digest."""
     spent = WithdrawCall(player_id="player-1", bet_id="rain", amount_cents=100, action="RAIN", body=b"rain")
-    ledger._store.express([Item(call, DEFAULT_TERMS) for call in (deposit("open", tx_id="t-won"), spent)])
+    store_of(ledger).express([Item(call, DEFAULT_TERMS) for call in (deposit("open", tx_id="t-won"), spent)])
     won, rain = ledger.bet("open"), ledger.bet("rain")
     assert won is not None
     assert rain is not None
@@ -140,4 +141,4 @@ def test_no_other_account_is_locked(ledger: SqlLedger, postgres_url: str, calls:
     """A player who is at work elsewhere holds up nobody else."""
     with psycopg.connect(postgres_url) as other:
         other.execute("SELECT FROM game_operator_accounts WHERE account = 'player-2' FOR UPDATE")
-        assert len(ledger._store.express([Item(call, DEFAULT_TERMS) for call in calls])) == len(calls)
+        assert len(store_of(ledger).express([Item(call, DEFAULT_TERMS) for call in calls])) == len(calls)

@@ -280,7 +280,6 @@ async def test_an_awaited_ledger_stops_too(
         await refuse(lambda: ledger.apply(deposit("b1")))
         await refuse(lambda: ledger.apply(deposit("b9")))
         await refuse(lambda: ledger.adjust("p1", Decimal(1), reference="r"))
-        await refuse(lambda: ledger.resolve(1))
         await refuse(lambda: ledger.keep_anomaly("deposit", "unreadable", b"{"))
         if not is_sqlite(database_url):
             async with await psycopg.AsyncConnection.connect(database_url) as connection:
@@ -288,7 +287,7 @@ async def test_an_awaited_ledger_stops_too(
         raw = encoded(DEPOSIT)
         reply = await receiver.handle_async("/deposit", signed(private_key, raw), raw, AsyncWallet(ledger))
         assert code_of(reply) == "SYSTEM_ERROR"
-        assert len(refused) == (10 if is_sqlite(database_url) else 11)
+        assert len(refused) == (9 if is_sqlite(database_url) else 10)
         assert content(database_url) == before
 
 
@@ -403,7 +402,7 @@ def test_a_joined_call_refuses_unreleased_tables(database_url: str) -> None:
         ledger.open_account("p1", Decimal(100))
         run(database_url, "UPDATE {p}meta SET value = 4 WHERE name = 'version'")
         with closing(connected(database_url)) as connection:
-            with pytest.raises(SchemaError, match=r"have version 4\. An unreleased version"):
+            with pytest.raises(SchemaError, match="ever released, but 4,"):
                 ledger.apply(withdraw("b1"), connection=connection)
             connection.rollback()
 

@@ -309,7 +309,6 @@ def test_a_call_inside_another_transaction_is_no_success(
         asks: tuple[Callable[[], object], ...] = (
             partial(wallet.deposit, deposit()),
             partial(wallet.rollback, rollback("b9")),
-            partial(wallet.keep_anomaly, "deposit", "unreadable", b"{"),
         )
         for ask in asks:
             with suppress(_UndoneError), kind.outer():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
+from game_operator.ledger import MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.maintain import Maintenance
@@ -58,7 +58,7 @@ def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_rereading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what is read again of what is sound: in small books that is everything."""
-    monkeypatch.setattr(module.Maintenance, "again", lambda *_: iter(()))
+    monkeypatch.setattr(module.Maintenance, "again", lambda *_: (_ for _ in ()))
 
 
 def kinds(report: Any) -> set[str]:
@@ -307,15 +307,6 @@ def test_beside_calls_and_another_run(database_url: str) -> None:
         (counts,) = rows(database_url, "SELECT (SELECT SUM(count) FROM {p}slices), (SELECT COUNT(*) FROM {p}postings)")
         assert counts[0] == counts[1]
         assert one.verify(full=True).sound
-
-
-async def test_awaited(database_url: str) -> None:
-    """An AsyncSqlLedger maintains alike."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        report = await ledger.maintain()
-        assert (report.finished, report.sound, report.sealed) == (True, True, 1)
-        assert (await ledger.verify()).checkpoint_millis is not None
 
 
 def test_in_memory_sqlite() -> None:

@@ -424,22 +424,6 @@ async def test_async_code_on_sqlite_is_awaited_while_others_write(sqlite_url: st
             assert (await ledger.verify()).sound
 
 
-async def test_code_that_awaits_what_was_cancelled_fails_alone(database_url: str) -> None:
-    """Nobody cancelled the call; those who wait behind it are answered."""
-
-    async def code(call: WithdrawCall, *_: object) -> None:
-        if call.bet_id in ("b0", "b3"):  # Committed in its caller's task, and by another.
-            raise asyncio.CancelledError
-
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(10))
-        wallet = AsyncWallet(ledger, may_bet=code)
-        bets = [wallet.withdraw(withdraw(f"b{number}", amount_cents=10)) for number in range(8)]
-        ends = await asyncio.gather(*bets, return_exceptions=True)
-        assert [type(end) for end in ends] == [LedgerError, *[Reply] * 2, LedgerError, *[Reply] * 4]
-        assert await ledger.balance("p1") == 940
-
-
 async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> None:
     """Over the connection that it is lent, on SQLite too, where nothing of it is awaited."""
     async with AsyncSqlLedger(database_url) as ledger:

@@ -101,7 +101,10 @@ def awaited_joined(ledger: SqlLedger, url: str, call: WebhookCall) -> None:
 
     async def apply() -> None:
         async with AsyncSqlLedger(url, owns=ledger._owns) as other, await psycopg.AsyncConnection.connect(url) as on:
-            await other.apply(call, connection=on)
+            try:
+                await other.apply(call, connection=on)
+            finally:
+                await on.commit()
 
     return anyio.run(apply)
 

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, DroppedDay, MaintainReport, Outcome, SqlLedger, Terms
+from game_operator.ledger import MaintainReport, Outcome, SqlLedger, Terms
 from game_operator.ledger.books import maintain, retention
 from game_operator.ledger.books.maintain import Maintenance
 from game_operator.ledger.books.slices import slices_of_day
@@ -621,18 +621,3 @@ def test_beside_calls_and_another_run(
     assert set(archived(archive)) == {row for row in before if row[5:7] != ("adjust", "today")}
     assert ledger.verify(full=True).sound
     assert ledger._read(partial(slices_of_day, "game_operator_", before[0][-1] // DAY)) == []
-
-
-async def test_awaited(database_url: str, archive: Path) -> None:
-    """An AsyncSqlLedger drops alike."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        for call in HISTORY:
-            await ledger.apply(call)
-        with at_time(database_url, FAR_MILLIS):
-            report = await ledger.maintain(drop_after=QUARTER, archive=archive)
-        assert [(type(day), day.postings) for day in report.dropped] == [(DroppedDay, 8)]
-        assert len(archived(archive)) == 8
-        assert (await ledger.verify(full=True)).findings == ()
-        with pytest.raises(ValueError, match="90 days"):
-            await ledger.maintain(drop_after=1)

@@ -25,8 +25,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.books.retention import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
-from game_operator.ledger.engine.schema_sql import schema_sql
-from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, schema_sql, sql_texts
 from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -142,9 +141,7 @@ def test_tables_of_an_unreleased_version_are_refused(database_url: str, version:
         pass
     run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", version)
     before = rows(database_url, "SELECT * FROM {p}meta ORDER BY 1")
-    with pytest.raises(
-        SchemaError, match=f"have version {version}. An unreleased version .* make them anew"
-    ) as refused:
+    with pytest.raises(SchemaError, match=f"ever released, but {version},") as refused:
         SqlLedger(database_url, migrate=migrate)
     assert refused.value.statements == ""
     assert rows(database_url, "SELECT * FROM {p}meta ORDER BY 1") == before
@@ -159,7 +156,7 @@ def test_tables_that_do_not_say_their_version_are_left_alone(database_url: str, 
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(1))
         run(database_url, statement)
-        told = "do not say which version they have.*keep a copy"
+        told = "ever released, but 0,.*keep a copy"
         with pytest.raises(SchemaError, match=told):
             SqlLedger(database_url, migrate=migrate)
         joined = sqlite3.connect(path_in(database_url)) if is_sqlite(database_url) else psycopg.connect(database_url)
@@ -506,41 +503,22 @@ def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresSer
         SqlLedger(url, patience_seconds=0.01)
 
 
-@pytest.mark.parametrize("migrate", [True, False])
+@pytest.mark.parametrize("path", ["casino", '""', "pg_catalog"])
 @pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize(
-    ("path", "line"),
-    [
-        pytest.param("casino", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="one"),
-        pytest.param("Casino, other", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="two, in capitals"),
-        pytest.param('"my ""own"", A"', 'CREATE SCHEMA "my ""own"", A" AUTHORIZATION postgres;', id="in quotes"),
-        pytest.param('"$user", casino', "CREATE SCHEMA casino AUTHORIZATION postgres;", id="the user's or another"),
-        pytest.param('"$user"', "CREATE SCHEMA postgres AUTHORIZATION postgres;", id="the user's"),
-        pytest.param('""', "ALTER ROLE postgres SET search_path = public;", id="none"),
-        pytest.param("pg_temp", "ALTER ROLE postgres SET search_path = public;", id="gone with the connection"),
-        pytest.param("pg_catalog", "ALTER ROLE postgres SET search_path = public;", id="PostgreSQL's own"),
-    ],
-)
-def test_a_search_path_to_nowhere(path: str, line: str, awaited: bool, migrate: bool, postgres_url: str) -> None:
-    """It is told with the line to run, and nothing is made; once it was run, the ledger opens."""
-    url = f"{postgres_url}&options={quote(f'-csearch_path={_escaped(path)}')}"
+def test_a_search_path_to_nowhere(path: str, awaited: bool, postgres_url: str) -> None:
+    """It is told, and nothing is made; once there is a schema, the ledger opens."""
+    url = f"{postgres_url}&options={quote(f'-csearch_path={path}')}"
 
     async def opened() -> None:
-        async with AsyncSqlLedger(url, migrate=migrate):
+        async with AsyncSqlLedger(url):
             raise AssertionError("it was opened")
 
-    with pytest.raises(SchemaError) as refused:
-        anyio.run(opened) if awaited else SqlLedger(url, migrate=migrate).close()
-    assert str(refused.value).endswith(f"Run: {line}")
-    assert refused.value.version is None
+    with pytest.raises(SchemaError, match=r"no schema has been selected|permission denied"):
+        anyio.run(opened) if awaited else SqlLedger(url).close()
     assert tables(postgres_url) == []
-    if migrate and not awaited and line.startswith("CREATE"):
-        run(postgres_url, line)
+    if path == "casino":
+        run(postgres_url, "CREATE SCHEMA casino")
         SqlLedger(url).close()
-
-
-def _escaped(text: str) -> str:
-    return text.replace(" ", "\\ ")
 
 
 def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
@@ -550,7 +528,7 @@ def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
     run(postgres_url, "CREATE SCHEMA casino")
     url = f"{postgres_url.replace('user=postgres', f'user={role}')}&options=-csearch_path%3Dnowhere,casino"
     try:
-        with pytest.raises(SchemaError, match=f"GRANT USAGE, CREATE ON SCHEMA casino TO {role};"):
+        with pytest.raises(SchemaError, match="no schema has been selected"):
             SqlLedger(url)
         run(postgres_url, f"GRANT USAGE, CREATE ON SCHEMA casino TO {role}")
         SqlLedger(url).close()

@@ -5,7 +5,6 @@ import gc
 import logging
 import os
 import socket
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -203,21 +202,6 @@ def test_the_ledger_goes_on_in_another_loop(url: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_ledger_that_was_never_closed(url: str) -> None:
-    """It is collected while its loop runs: its session ends, and the loop forgets the descriptor."""
-    ledger = AsyncSqlLedger(url)
-    await ledger.apply(_withdraw(0))
-    await ledger.apply(_withdraw(1))
-    its_socket = _reader(ledger)._socket
-    assert its_socket is not None
-    descriptor = its_socket.fileno()
-    del ledger
-    threading.Thread(target=gc.collect).start()
-    await _until(lambda: its_socket.fileno() == -1)
-    await asyncio.to_thread(assert_idle, url)
-    assert not asyncio.get_running_loop().remove_reader(descriptor)
-
-
 @pytest.mark.parametrize("fails", [False, True], ids=["a descriptor", "no descriptor left"])
 async def test_what_the_socket_does_not_take_at_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch, *, fails: bool

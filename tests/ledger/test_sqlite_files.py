@@ -4,14 +4,13 @@ import contextlib
 import os
 import sqlite3
 import stat
-import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from game_operator.ledger import SqlLedger
+from tests.support.ledgers import store_of
 from tests.support.raw_sql import path_in
 
 NAMES = ("wallet.db", "wallet.db-shm", "wallet.db-wal")
@@ -68,51 +67,16 @@ def test_where_no_file_can_be_linked_the_ledger_opens_all_the_same(
         assert set(modes(tmp_path)) == set(NAMES)
 
 
-# --- the write-ahead log ----------------------------------------------------------------------------------------------
+# --- statistics -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.bare
-def test_a_checkpoint_brings_all_into_the_file(sqlite_url: str) -> None:
-    """The next write begins the log anew."""
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        before = _frames(sqlite_url)
-        ledger._store.tidy()
-        ledger.open_account("p2", Decimal(1))
-        assert 0 < _frames(sqlite_url) < before
-
-
-def test_nobody_writes_during_a_checkpoint(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 3.51.3, SQLite damages the file if another connection begins the log anew then."""
-    refused: list[str] = []
-
-    def beside(path: str, **options: Any) -> Any:
-        with contextlib.closing(connect(path_in(sqlite_url), timeout=0)) as writer:
-            try:
-                writer.execute("DELETE FROM game_operator_accounts")
-            except sqlite3.OperationalError as failed:
-                refused.append(str(failed))
-        return connect(path, **options)
-
-    with SqlLedger(sqlite_url) as ledger:
-        connect = sqlite3.connect
-        monkeypatch.setattr("game_operator.ledger.sqlite.sqlite3.connect", beside)
-        ledger._store.tidy()
-    assert refused == ["database is locked"]
-
-
-def test_a_checkpoint_beside_a_writer_is_left_to_the_next_run(sqlite_url: str) -> None:
+def test_statistics_beside_a_writer_are_left_to_the_next_run(sqlite_url: str) -> None:
     """Nothing fails, and calls go on."""
     with (
         SqlLedger(sqlite_url, patience_seconds=0.1) as ledger,
         contextlib.closing(sqlite3.connect(path_in(sqlite_url))) as writer,
     ):
         writer.execute("BEGIN IMMEDIATE")
-        ledger._store.tidy()
+        store_of(ledger).tidy()
         writer.rollback()
         ledger.open_account("p1", Decimal(1))
-
-
-def _frames(url: str) -> int:
-    """Return how long the log is, from the file's index of it."""
-    return int.from_bytes(Path(f"{path_in(url)}-shm").read_bytes()[16:20], sys.byteorder)

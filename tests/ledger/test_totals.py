@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, base
+from game_operator.ledger import SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, sql
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.books import totals as module
 from game_operator.ledger.office import Office
@@ -377,19 +377,6 @@ def test_stored_totals_that_were_changed(database_url: str, state: str, statemen
             assert any(named in finding.detail for finding in found)
 
 
-async def test_awaited(database_url: str) -> None:
-    """An AsyncSqlLedger closes and reports as a SqlLedger does."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        await ledger.apply(withdraw(), terms=TERMS)
-        assert (await ledger.close_totals(now_millis=NOON * 3)).postings == 2
-        report = await ledger.totals(by=["currency"])
-        assert [(row.currency, row.wagers_cents, row.openings_cents) for row in report.rows] == [
-            ("EUR", 500, 0),
-            ("unknown", 0, 10_000),
-        ]
-
-
 INSERT = (
     "INSERT INTO game_operator_postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
     "VALUES ('p1', 7, '', 'adjust', %s, %s)"
@@ -409,7 +396,7 @@ def adjusted_in(connection: "psycopg.Connection[Any]", reference: str, at_millis
 @pytest.mark.outside
 def test_a_transaction_that_has_an_id_and_commits_later(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A close waits for it; if it stays open for too long nothing is closed, and its posting is counted once."""
-    monkeypatch.setattr(base, "_MOST_LOCKS", 1)
+    monkeypatch.setattr(sql, "_MOST_LOCKS", 1)
     with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as slow:
         ledger.open_account("p1", Decimal(1))
         now = now_of(postgres_url)

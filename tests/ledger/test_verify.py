@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
+from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms, steps
 from game_operator.ledger.books import verify, whole_books
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.books.whole_books import verified as read_books
@@ -680,9 +680,9 @@ def test_damage_of_repairs_and_payments_is_found(
 def test_at_most_so_many_findings_of_each_kind(book: str) -> None:
     """A book that is wrong everywhere does not fill the memory."""
     run(book, "UPDATE {p}accounts SET balance_cents = balance_cents + 1")
-    with SqlLedger(book) as ledger:
+    with SqlLedger(book) as ledger, ledger._beside("pages") as reads:
         assert len(ledger.verify().findings) == 2
-        assert len(ledger._in_pages(lambda read: read_books(read, DEFAULT_PREFIX, full=True, most=1)).findings) == 1
+        assert len(steps.run(read_books(steps.as_steps(reads), DEFAULT_PREFIX, full=True, most=1)).findings) == 1
 
 
 def random_calls(random: Random, number: int, players: int) -> Iterator[WebhookCall]:
@@ -813,7 +813,8 @@ def test_what_is_committed_between_two_pages_is_no_finding(book: str) -> None:
 
             return read_books(interrupted, DEFAULT_PREFIX, full=True)
 
-        assert ledger._in_pages(work).sound
+        with ledger._beside("pages") as reads:
+            assert steps.run(work(steps.as_steps(reads))).sound
         after = ledger.verify()
     assert after.sound
     assert after.calls >= before.calls + 2 * next(numbers) - 2
@@ -861,6 +862,7 @@ def test_a_drop_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> N
 
             return read_books(interrupted, DEFAULT_PREFIX, full=True)
 
-        report = ledger._in_pages(work)
+        with ledger._beside("pages") as reads:
+            report = steps.run(work(steps.as_steps(reads)))
     assert report.findings == ()
     assert {note.kind for note in report.notes} == ({"folded_meanwhile"} if 0 < page < next(numbers) else set())

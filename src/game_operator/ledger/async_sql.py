@@ -3,23 +3,18 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.books.maintain import MaintainReport
-from game_operator.ledger.books.totals import DIMENSIONS, TotalsClose, TotalsReport, checked_bound, totals_asked
-from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.verify import BooksReport
 from game_operator.ledger.books.whole_books import verified
-from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
@@ -29,13 +24,13 @@ from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item, asks_operator
-from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.adjustments import adjust, open_account
+from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.limits import BetStop, Spent, checked_since, checked_stop, spent, start_bets, stop_bets
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
+from game_operator.ledger.staff.queries import BetsWanted, has_own_snapshot
 from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -44,16 +39,16 @@ if TYPE_CHECKING:
     from game_operator.ledger.postgres.store import AsyncPostgresStore
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 _INHERITED: list[object] = []
 
 
 class AsyncSqlLedger(LedgerBase):
     """
-    SqlLedger for asyncio: the same names and arguments, awaited.
+    SqlLedger for asyncio: the same names and arguments, awaited, of what a program that serves calls needs.
 
-    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async.
+    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For
+    anomalies, histories, totals, nightly maintenance and the doctor, open a SqlLedger at the same address.
 
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
@@ -64,7 +59,6 @@ class AsyncSqlLedger(LedgerBase):
     _closed = False
 
     def _begin(self) -> None:
-        self._expected: set[str] = set()
         if is_postgres(self._url):
             check_psycopg()
 
@@ -85,12 +79,6 @@ class AsyncSqlLedger(LedgerBase):
         self._watch(is_open=True)
         async with self._mutex:
             await self._opened()
-        try:
-            for source in self._expected:
-                self._check_known(source)
-        except BaseException:  # A block that is never entered is never left: nothing else would close it.
-            await self.close()
-            raise
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -117,36 +105,21 @@ class AsyncSqlLedger(LedgerBase):
         if self._owns is not None:
             await run_async(self._owned(call, terms, connection))
         if connection is not None:
-            try:
-                return await run_async(self._joiner.apply(Item(call, terms), connection))
-            except UnknownSourceError:
-                await self._keep_beside(self._keeping_unknown(call, terms))
-                raise
+            return await run_async(self._joined(call, terms, connection))
         check_outside(self)
         # The operator's code belongs to its caller: it sees the caller's context variables.
         context = contextvars.copy_context() if asks_operator(call, terms) else None
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 
-    async def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
-        """Keep a joined deposit or rollback that was refused, as ``SqlLedger`` does."""
-        if script is not None and not self._mutex.locked():
-            with contextlib.suppress(LedgerError):
-                await self._write(script)
-
     def check_source(self, source: str) -> None:
         """
         Raise UnknownSourceError if calls of *source* would be refused; an AsyncWallet asks when it is made.
 
-        A ledger that is not open yet asks when it is opened. One that is open goes by what it knew then: ``sources``
-        reads again what was added since.
+        A ledger that is open goes by what it knew then: ``sources`` reads again what was added since. One that is not
+        open leaves it to the first call.
         """
-        if self._store is not None:
-            self._check_known(source)
-        self._expected.add(source)
-
-    def _check_known(self, source: str) -> None:
-        known = self._fit.sources.known
+        known = self._fit.sources.known if self._store is not None else ()
         if known and source not in known:
             raise refusal(source, known)
 
@@ -209,7 +182,7 @@ class AsyncSqlLedger(LedgerBase):
         """Return what is known of a bet, or None."""
         return await self._read(partial(queries.bet, self._prefix, bet_id, source))
 
-    def bets(
+    async def bets(
         self,
         *,
         since_millis: int | None = None,
@@ -218,86 +191,34 @@ class AsyncSqlLedger(LedgerBase):
         state: BetState | None = None,
         player_id: str | None = None,
     ) -> AsyncIterator[BetRecord]:
-        """Yield bets, oldest first, as ``SqlLedger.bets`` does."""
+        """Yield bets, oldest first, as ``SqlLedger.bets`` does; they are read in a thread beside the loop."""
         wanted = BetsWanted(source, since_millis, until_millis, state, player_id)
-        return self._listed(partial(queries.page_of_bets, self._prefix, wanted), 1_000)
-
-    def anomalies(
-        self,
-        *,
-        source: str | None = None,
-        resolved: bool | None = False,
-        since_millis: int = 0,
-        until_millis: int | None = None,
-        kind: str | Collection[str] | None = None,
-        player_id: str | None = None,
-        id_prefix: str | None = None,
-    ) -> AsyncIterator[AnomalyRecord]:
-        """Yield the anomalies, oldest first, as ``SqlLedger.anomalies`` does."""
-        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
-
-    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
-        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does; return what became of it."""
-        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
-        return await run_async(rights_explained(self._prefix, work))
-
-    async def resolve(self, anomaly_id: int) -> None:
-        """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
-        await run_async(self._resolved([anomaly_id]))
-
-    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
-        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
-
-    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
-        """Return an account and its latest movements, as ``SqlLedger.account_history`` does."""
-        account = account_asked_for(player_id, self._accounts)
-        return await self._survey(partial(queries.account_history, self._prefix, account, most), "history")
+        read: Callable[..., Any] = self._read
+        with contextlib.ExitStack() as stack:
+            if has_own_snapshot(self._url):
+                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
+                read = partial(asyncio.to_thread, listing.read)
+            after: BetRecord | None = None
+            while True:
+                bets = await read(partial(queries.page_of_bets, self._prefix, wanted, after, 1_000))
+                for bet in bets:
+                    yield bet
+                if len(bets) < 1_000:
+                    return
+                after = bets[-1]
 
     async def verify(self, *, full: bool = False) -> BooksReport:
         """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""
-        return await self._in_pages(lambda read: verified(read, self._prefix, full=full))
+        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
+        if not has_own_snapshot(self._url):
+            return await run_async(verified(as_steps(self._read), self._prefix, full=full))
 
-    async def doctor(
-        self,
-        *,
-        sources: Collection[str] | None = None,
-        prefixes: Collection[str] | None = None,
-    ) -> DoctorReport:
-        """Return what could lose or double money here, as ``SqlLedger.doctor`` does."""
-        from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
+        def in_thread() -> BooksReport:
+            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
+                return run(verified(as_steps(pages.read), self._prefix, full=full))
 
-        return await self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
-
-    async def correct_time(self, player_id: str) -> TimeCorrection:
-        """Bring the time of an account back to now, as ``SqlLedger.correct_time`` does; return what was changed."""
-        return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
-
-    async def maintain(
-        self,
-        *,
-        seconds: float = 300.0,
-        drop_after: timedelta | int | None = None,
-        archive: str | PathLike[str] | None = None,
-    ) -> MaintainReport:
-        """Do what is due each night, as ``SqlLedger.maintain`` does; return what was done."""
-        return await run_async(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
-
-    async def totals(
-        self,
-        *,
-        since_millis: int | None = None,
-        until_millis: int | None = None,
-        by: Sequence[str] = DIMENSIONS,
-        source: str | None = None,
-    ) -> TotalsReport:
-        """Return sums of wagers, wins, refunds and all other money, as ``SqlLedger.totals`` does."""
-        return await self._survey(totals_asked(self._prefix, since_millis, until_millis, by, source))
-
-    async def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
-        """Store the totals of all days that are over, as ``SqlLedger.close_totals`` does; return what was stored."""
-        return await run_async(self._days_closed(checked_bound("now_millis", now_millis)))
+        return await asyncio.to_thread(in_thread)
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:
@@ -308,8 +229,8 @@ class AsyncSqlLedger(LedgerBase):
         check_outside(self)
         async with self._mutex:
             await self._opened()
-            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return await run_async(rights_explained(self._prefix, work))
+            with rights_explained(self._prefix):
+                return await run_async(self._written(lambda: by_writer(self._fit.kind, self._prefix, script)))
 
     async def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
@@ -325,50 +246,3 @@ class AsyncSqlLedger(LedgerBase):
             await run_async(self._open())
         assert self._store is not None
         return self._store
-
-    async def _open_sqlite(self) -> AsyncSqliteStore:
-        store = AsyncSqliteStore()
-        await store.open(partial(self._sqlite, SqliteStore))
-        return store
-
-    async def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
-        if not has_own_snapshot(self._url):
-            return await self._read(script)
-        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-        return await asyncio.to_thread(queries.survey, self._url, script, use, self._prefix)
-
-    async def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
-        if not has_own_snapshot(self._url):
-            return await run_async(work(as_steps(self._read)))
-        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-
-        def in_thread() -> T:
-            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-                return run(work(as_steps(pages.read)))
-
-        return await asyncio.to_thread(in_thread)
-
-    @contextlib.contextmanager
-    def _beside(self) -> Iterator[Reader]:
-        if not has_own_snapshot(self._url):
-            yield as_steps(self._read)
-            return
-        with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            yield lambda script: partial(asyncio.to_thread, pages.read, script)
-
-    async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
-        """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""
-        read: Callable[..., Any] = self._read
-        with contextlib.ExitStack() as stack:
-            if has_own_snapshot(self._url):
-                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
-                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
-                read = partial(asyncio.to_thread, listing.read)
-            after: R | None = None
-            while True:
-                records = await read(partial(page, after, most))
-                for record in filter(admits, records):
-                    yield record
-                if len(records) < most:
-                    return
-                after = records[-1]

@@ -4,47 +4,28 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from datetime import timedelta
 from functools import partial
-from os import PathLike
-from random import uniform
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 from weakref import ref
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.books import totals
-from game_operator.ledger.books.maintain import (
-    Aside,
-    MaintainReport,
-    Maintenance,
-    analyzed,
-    last_run,
-    own_tables,
-)
-from game_operator.ledger.books.retention import age_millis, check_archive
-from game_operator.ledger.books.slices import mark
-from game_operator.ledger.books.totals import TotalsClose
-from game_operator.ledger.books.verify import Reader, read_marks
-from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
+from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
+from game_operator.ledger.doctor.opening import look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
+from game_operator.ledger.engine.commit_queue import observed_batch
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
-from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, has_table, migration_in_postgres
+from game_operator.ledger.engine.tables import check_prefix, has_table, migration_in_postgres, rights_explained
 from game_operator.ledger.joined_calls import Joiner
-from game_operator.ledger.joined_connections import caller_of
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
 from game_operator.ledger.rules.book import Anomaly, Item
-from game_operator.ledger.sqlite import SqliteStore
+from game_operator.ledger.sqlite import AsyncSqliteStore, SqliteStore
 from game_operator.ledger.staff import anomalies, queries
-from game_operator.ledger.staff.queries import Use
-from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, as_steps, driver
+from game_operator.ledger.steps import Answer, ConflictError, Connection, Kind, Step, Steps, driver
 from game_operator.models.webhooks import WebhookCall
 
 if TYPE_CHECKING:
@@ -53,14 +34,8 @@ else:
     Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
-StoreT = TypeVar("StoreT", bound=SqliteStore)
 
 _MOST_CONFLICTS = 10
-#: How many anomalies are resolved in one transaction.
-_MOST_RESOLVED = 100
-#: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
-_MOST_LOCKS = 5
-_BETWEEN_LOCKS = (0.1, 0.3)
 
 
 class Store(Protocol):
@@ -71,12 +46,6 @@ class Store(Protocol):
 
     def read(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
         """Run a *script* that only reads."""
-
-    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome] | Awaitable[Mapping[int, Outcome]]:
-        """Apply what one statement can take of *items*; return outcomes by index, committed."""
-
-    def tidy(self) -> Awaitable[None] | None:
-        """Do for the file what each night is to do."""
 
     def close(self) -> Awaitable[None] | None:
         """Close the connection."""
@@ -92,8 +61,12 @@ class LedgerBase(Forkable, ABC):
 
     #: Whether the calls of the store are awaited.
     _awaits: ClassVar[bool]
+    #: What opens a file of SQLite.
+    _store_of_file: ClassVar[type[SqliteStore]] = SqliteStore
     _url: str
     _store: Store | None = None
+    #: PostgreSQL's express statement, where the accounts are our own.
+    _express: Callable[[Sequence[Item]], Answer] | None = None
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
 
@@ -112,12 +85,6 @@ class LedgerBase(Forkable, ABC):
         """Make the queue of calls that wait for a commit, with nothing in it."""
 
     @abstractmethod
-    def apply(
-        self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None
-    ) -> Outcome | Awaitable[Outcome]:
-        """Apply a call."""
-
-    @abstractmethod
     def _apply_all(self, items: Sequence[Item]) -> list[Result] | Awaitable[list[Result]]:
         """Apply calls, and commit them together."""
 
@@ -128,22 +95,6 @@ class LedgerBase(Forkable, ABC):
     @abstractmethod
     def _write(self, script: Callable[[], Steps[T]]) -> T | Awaitable[T]:
         """Run a script in a transaction."""
-
-    @abstractmethod
-    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> Awaitable[None] | None:
-        """Run a script in a transaction unless its caller would wait."""
-
-    @abstractmethod
-    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T | Awaitable[T]:
-        """Run a script that reads whole tables, beside our connection where that is possible."""
-
-    @abstractmethod
-    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T | Awaitable[T]:
-        """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
-
-    @abstractmethod
-    def _beside(self) -> AbstractContextManager[Reader]:
-        """Open what reads a page, beside our connection where that is possible."""
 
     def __init__(
         self,
@@ -198,10 +149,6 @@ class LedgerBase(Forkable, ABC):
         """The database, as the semantic conventions of OpenTelemetry name it."""
         return "postgresql" if is_postgres(self._url) else "sqlite"
 
-    def _elsewhere(self, work: Callable[[], object]) -> Step:
-        """Do what would stop an event loop."""
-        return partial(asyncio.to_thread, work) if self._awaits else work
-
     def _nap(self, seconds: float) -> Step:
         return partial(asyncio.sleep if self._awaits else time.sleep, seconds)
 
@@ -241,36 +188,32 @@ class LedgerBase(Forkable, ABC):
             self._make_queue()
             self._pinger = Pinger(self._prefix)
 
-    @abstractmethod
-    def _open_sqlite(self) -> Store | Awaitable[Store]:
-        """Open the store of an SQLite file."""
-
-    def _sqlite(self, make: type[StoreT]) -> StoreT:
-        return make(
-            path_of(self._url),
-            self._prefix,
-            migrate=self._migrate,
-            patience_seconds=self._patience_seconds,
-            check=partial(self._checked_first, "sqlite"),
-        )
-
     def _open(self) -> Steps[None]:
         """Connect, make or migrate the tables, and look at the accounts."""
         kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
+        express: Callable[[Sequence[Item]], Answer] | None = None
         if self._url.startswith("sqlite:///"):
-            store: Store = yield self._open_sqlite
+            opened = self._store_of_file(
+                path_of(self._url),
+                self._prefix,
+                migrate=self._migrate,
+                patience_seconds=self._patience_seconds,
+                check=partial(self._checked_first, "sqlite"),
+            )
+            store: Store = AsyncSqliteStore(opened) if self._awaits else opened
         elif kind == "postgres":
             from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
 
             make = AsyncPostgresStore if self._awaits else PostgresStore
-            store = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+            made = make(self._url, self._prefix, patience_seconds=self._patience_seconds, pooler=self._pooler)
+            store, express = made, made.express
         else:
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
                 yield partial(store.run, self._migration_in_postgres)
             self._fit = yield partial(store.run, partial(self._fitted, kind))
-            yield from self._clock_examined(store, kind)
+            self._express = express if type(self._fit.accounts) is Balances else None
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close
             raise
@@ -292,21 +235,15 @@ class LedgerBase(Forkable, ABC):
     def _migration_in_postgres(self) -> Steps[None]:
         check = partial(self._checked_first, "postgres")
         yield from look_at_server(self._url, migrate=self._migrate)
-        yield from by_owner(self._prefix, migration_in_postgres(self._prefix, self._migrate, check))
-
-    def _clock_examined(self, store: Store, kind: Kind) -> Steps[None]:
-        try:
-            yield partial(store.read, partial(look_at_clock, self._url, kind, self._prefix, self._clock_millis))
-        except Exception as failed:  # Any driver's: a user who may not read postings need not.
-            if getattr(failed, "sqlstate", None) != DENIED:
-                raise
+        with rights_explained(self._prefix):
+            yield from migration_in_postgres(self._prefix, self._migrate, check)
 
     def _applied(self, items: Sequence[Item]) -> Steps[list[Result]]:
         """Apply *items* of one source: on PostgreSQL what the express statement takes, and the rest the long way."""
         fit = self._fit
         done: Mapping[int, Outcome] = {}
-        if type(fit.accounts) is Balances and items[0].terms.source in fit.sources.known:
-            done = yield partial(self._connected.express, items)
+        if self._express is not None and items[0].terms.source in fit.sources.known:
+            done = yield partial(self._express, items)
         if not done:
             return (yield from self._written(partial(apply_items, items, fit)))
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
@@ -326,21 +263,22 @@ class LedgerBase(Forkable, ABC):
             raise
 
     def _kept(self, anomaly: Anomaly, source: str, connection: Connection) -> Steps[None]:
-        """Keep an anomaly beside the caller's transaction; SQLite has one writer, so there in it."""
+        """Keep an anomaly; in the transaction of a caller it is kept if that commits."""
         script = partial(anomalies.store_anomaly, anomaly, source)
         if connection is None:
             yield partial(self._write, lambda: script(self._fit))
-        elif (yield from caller_of(connection, awaits=self._awaits)).kind == "sqlite":
-            yield from self._joiner.run(script, connection)
         else:
-            yield partial(self._keep_beside, lambda: script(self._fit))
+            yield from self._joiner.run(script, connection)
 
-    def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Steps[None]] | None:
-        """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
-        anomaly = anomalies.unknown_source(call, terms)
-        if anomaly is None or not is_postgres(self._url):
-            return None
-        return lambda: anomalies.store_anomaly(anomaly, terms.source, self._fit)
+    def _joined(self, call: WebhookCall, terms: Terms, connection: Connection) -> Steps[Outcome]:
+        """Apply a call in its caller's transaction; keep a deposit or rollback of an unknown source."""
+        try:
+            return (yield from self._joiner.apply(Item(call, terms), connection))
+        except UnknownSourceError:
+            anomaly = anomalies.unknown_source(call, terms)
+            if anomaly is not None:
+                yield from self._kept(anomaly, terms.source, connection)
+            raise
 
     def _written(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         """Run *script* in a transaction; the connection is ours."""
@@ -360,70 +298,3 @@ class LedgerBase(Forkable, ABC):
 
     def _source_added(self, source: str) -> Steps[None]:
         yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))
-
-    def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Steps[Outcome]:
-        foreign = {"accept_foreign": accept_foreign, "asks_owns": self._owns is not None}
-        item: Item = yield partial(self._read, partial(anomalies.to_retry, self._prefix, anomaly_id, terms, **foreign))
-        check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it would be counted as seen again.
-        outcome: Outcome = yield partial(self.apply, item.call, terms=item.terms)
-        if not outcome.refused:
-            yield from self._resolved([anomaly_id])
-        return outcome
-
-    def _resolved(self, ids: Sequence[int]) -> Steps[None]:
-        yield partial(self._read, partial(anomalies.check_anomalies, self._prefix, ids))
-        for start in range(0, len(ids), _MOST_RESOLVED):
-            page = ids[start : start + _MOST_RESOLVED]
-            yield partial(self._write, lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
-
-    def _maintained(
-        self, seconds: float, drop_after: timedelta | int | None, archive: str | PathLike[str] | None
-    ) -> Steps[MaintainReport]:
-        age = None if drop_after is None else age_millis(drop_after)
-        folder = check_archive(archive, age)
-        prefix = self._prefix
-        last_millis = yield partial(self._read, partial(last_run, prefix))
-        close = yield from self._days_closed(None)
-        begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
-        with self._beside() as read:
-            aside = Aside(self._elsewhere, self._nap)
-            maintenance = Maintenance(self._fit, read, as_steps(self._write), aside, seconds)
-            if self._fit.kind == "postgres":
-                yield from maintenance.days_made()
-            yield from maintenance.news(begun.position, begun.at_millis)
-            yield from maintenance.again(begun.at_millis, last_millis)
-            if age is not None:
-                yield from maintenance.dropped(begun.at_millis - age, folder)
-        if maintenance.goes_on():
-            yield from self._tidied()
-            yield partial(self._write, partial(mark, prefix, "maintained_millis", begun.at_millis))
-        marks = yield partial(self._read, partial(read_marks, prefix))
-        return maintenance.report(marks, close)
-
-    def _tidied(self) -> Steps[None]:
-        """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
-        if self._fit.kind == "sqlite":
-            yield self._connected.tidy
-            return
-        for table in (yield partial(self._read, partial(own_tables, self._prefix))):
-            yield partial(self._write, partial(analyzed, table))
-
-    def _locked(self, script: Callable[[], Steps[T]]) -> Steps[T]:
-        """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
-        for left in reversed(range(_MOST_LOCKS)):
-            try:
-                return (yield partial(self._write, script))  # type: ignore[no-any-return]  # What the script returns.
-            except totals._StillOpenError:
-                if not left:
-                    raise
-            yield self._nap(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
-        raise AssertionError
-
-    def _days_closed(self, now_millis: int | None) -> Steps[TotalsClose]:
-        """Store the totals of finished days; what of them is stored stays as it is."""
-        prefix = self._prefix
-        wanted = yield from self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
-        while True:  # No lock is held while whole tables are read.
-            draft = yield partial(self._survey, partial(totals.close_drafted, prefix, wanted))
-            if draft.is_empty or (yield partial(self._write, partial(totals.close_stored, prefix, draft))):
-                return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

@@ -1,6 +1,5 @@
 """A ledger in a database of a Django project, found by its entry in ``DATABASES``."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,11 +9,10 @@ from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.api import AccountsSpec
-from game_operator.ledger.books.verify import Reader
-from game_operator.ledger.engine.address import check_psycopg, path_of
+from game_operator.ledger.engine.address import check_psycopg
 from game_operator.ledger.engine.process_safety import check_outside
-from game_operator.ledger.engine.tables import UNDEFINED_TABLE, check_version, found_version, statements
-from game_operator.ledger.joined_connections import KINDS, sqlstates
+from game_operator.ledger.engine.tables import check_version, found_version, statements
+from game_operator.ledger.joined_connections import KINDS
 from game_operator.ledger.ownership import Owns
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.queries import Use
@@ -43,10 +41,10 @@ class DjangoLedger(SqlLedger):
     the tables where they are missing. Everything else is as for ``SqlLedger``.
 
     Raises:
-        ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
+        ConfigurationError: The database is of another kind. Django has its own errors for settings and aliases.
     """
 
-    _database: object = None
+    _opened_url: str | None = None
     _is_closed = False
 
     def __init__(
@@ -91,7 +89,7 @@ class DjangoLedger(SqlLedger):
     def close(self) -> None:
         """Close the ledger: it answers nothing any more."""
         check_outside(self)
-        with self._mutex.lock:
+        with self._mutex:
             self._is_closed = True
             self._forget()
 
@@ -108,53 +106,34 @@ class DjangoLedger(SqlLedger):
                 if self._depth == 1:
                     self._turn()
                 yield
-            except Exception as failed:  # Any driver's: it is known by its SQLSTATE.
-                if UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
-                    self._forget()
-                raise
             finally:
                 self._depth -= 1
-                if not self._depth and self._database is not None:
+                if not self._depth and self._opened_url is not None:
                     self._store.rest()
 
-    def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
+    @contextmanager
+    def _beside(self, use: Use) -> Iterator[Callable[[Callable[[], Steps[T]]], T]]:
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
-        return super()._survey(script, use)
-
-    @contextmanager
-    def _beside(self) -> Iterator[Reader]:
-        with self._alone():  # As above.
-            pass
-        with super()._beside() as read:
+        with super()._beside(use) as read:
             yield read
 
     def check_source(self, source: str) -> None:
         """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""
-        if self._database is not None:
+        if self._opened_url is not None:
             super().check_source(source)
 
     def _turn(self) -> None:
         if self._is_closed:
             raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
-        if self._database is not None and self._database != self._database_now():
+        if self._opened_url != self._url:
             self._forget()
-        if self._database is None:
             run(self._open())
-            self._database = self._database_now()
-
-    def _database_now(self) -> object:
-        """Return what identifies Django's database: the address, and of SQLite the file itself."""
-        url = self._url
-        try:
-            file = os.stat(path_of(url)) if url.startswith("sqlite:") else None  # noqa: PTH116 - beside its other use
-        except OSError:
-            return url, None
-        return url, file and (file.st_dev, file.st_ino)
+            self._opened_url = self._url
 
     def _forget(self) -> None:
-        if self._database is not None:
-            self._database = None
+        if self._opened_url is not None:
+            self._opened_url = None
             self._store.close()
 
     def _make_tables(self, kind: Kind) -> Steps[None]:
@@ -165,7 +144,7 @@ class DjangoLedger(SqlLedger):
         the caller's transaction: in a TestCase they are gone with it, and made again by the next.
         """
         if kind == "postgres":
-            with self._mutex.lock:
+            with self._mutex:
                 self._forget()
             with self._alone():
                 return
@@ -239,16 +218,6 @@ def _postgres_address(settings: dict[str, Any]) -> str:  # Any: texts, numbers a
 
 
 def _django_connection(alias: str) -> Any:  # Any: Django has no types.
-    try:
-        from django.core.exceptions import ImproperlyConfigured
-        from django.db import connections
-        from django.db.utils import ConnectionDoesNotExist
-    except ImportError as missing:
-        raise ConfigurationError("DjangoLedger needs Django: pip install django") from missing
-    try:
-        return connections[alias]
-    except ConnectionDoesNotExist:
-        known = ", ".join(map(shown, connections))
-        raise ConfigurationError(f"Django's DATABASES has no {shown(alias)}. It has {known}.") from None
-    except ImproperlyConfigured as problem:
-        raise ConfigurationError(f"Django's settings cannot be used: {problem}") from problem
+    from django.db import connections
+
+    return connections[alias]

@@ -5,7 +5,6 @@ The operator says how a transaction is opened and which statements belong to the
 ``apply``, so that no call is answered before a real commit.
 """
 
-import inspect
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, suppress
@@ -17,14 +16,14 @@ from game_operator.errors import ConfigurationError, LedgerError, TransactionReq
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.engine.observed_commits import observed_joined
+from game_operator.ledger.engine.commit_queue import observed_joined
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.joined_connections import left_open
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
-from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
-from game_operator.ledger.staff.queries import anomaly_at, stored_at
+from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
+from game_operator.ledger.staff.queries import stored_at
 from game_operator.ledger.staff.repairs import (
     Paid,
     Payment,
@@ -47,12 +46,9 @@ AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Connectio
 #: Which calls are looked up after their commit: those until one is found, or that show a sign of nesting; all; none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
-_MOST_ATTEMPTS: Final = 3
 _CONFIRM_SECONDS: Final = 2.0
-#: The longest that the pauses between the attempts of a call take together.
-_PAUSE_SECONDS: Final = 0.4
-#: How far calls go apart by chance, by how many attempts are left: the pause grows.
-_APART_SECONDS: Final = {2: 0.01, 1: 0.15}
+#: The longest pauses before the second and the third attempt of a call.
+_PAUSES_SECONDS: Final = (0.05, 0.3)
 _CALLABLES = (
     "engine.begin (not engine.connect) or sessionmaker(engine).begin (not the sessionmaker) of SQLAlchemy, "
     "pool.connection of psycopg, transaction.atomic(durable=True) of Django"
@@ -75,12 +71,9 @@ class JoinedBlock:
         *,
         awaits: bool,
     ) -> None:
-        wanted, other = (AsyncSqlLedger, SqlLedger) if awaits else (SqlLedger, AsyncSqlLedger)
+        wanted = AsyncSqlLedger if awaits else SqlLedger
         if not isinstance(ledger, wanted):
-            advice = ", because a call joins a transaction of a database"
-            if isinstance(ledger, other):
-                advice = f": give it to {'JoinedWallet' if awaits else 'AsyncJoinedWallet'}"
-            raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
+            raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}.")
         if not callable(transaction):
             raise TypeError(
                 f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
@@ -91,8 +84,6 @@ class JoinedBlock:
         self._ledger: LedgerBase = ledger
         self._transaction, self._terms, self._confirm = transaction, terms, confirm
         self._awaits = awaits
-        #: Of the calls that PostgreSQL has rolled back: they repeat in this order.
-        self._turns: list[_Turn] = []
         #: Whether one of the calls was found committed.
         self._is_found = False
 
@@ -128,7 +119,8 @@ class JoinedBlock:
 
     def _repaired(self, repair: Repair) -> Steps[Outcome]:
         ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
-        done: tuple[Outcome | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        join = partial(ledger._joiner.run, script, held=True)
+        done: tuple[Outcome | Exception, bool] = yield from self._repeated(join)
         outcome = or_raise(done[0])
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
@@ -137,7 +129,7 @@ class JoinedBlock:
         """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
-        done: tuple[Paid | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        done: tuple[Paid | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run, script, held=True))
         paid = or_raise(done[0])
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid
@@ -146,14 +138,6 @@ class JoinedBlock:
         """Raise LedgerError unless what a repair or a payment has stored is committed, and is this one's."""
         if self._confirm != "never" and (yield from self._find(query)) != outcome.at_millis:
             raise _not_committed()
-
-    def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Steps[None]:
-        """Keep what the receiver refused, in a transaction of the operator."""
-        source = self._terms.source
-        script = partial(keep_anomaly, operation, kind, body, source)
-        _, may_be_open = yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
-        if self._is_looked_up(may_be_open):
-            yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
     def _observed(self, call: WebhookCall, work: Steps[Outcome]) -> Steps[Outcome]:
         """Do *work*, which commits *call*, in the span of a commit if there is telemetry."""
@@ -170,21 +154,12 @@ class JoinedBlock:
 
         Return what came of it, and whether that transaction may be nested in another, or open still.
         """
-        turn = _Turn()
-        try:
-            return (yield from self._attempted(work, turn))
-        finally:
-            with suppress(ValueError):  # Nearly no call waits for a turn.
-                self._turns.remove(turn)
-
-    def _attempted(self, work: Callable[[Connection], Steps[T]], turn: "_Turn") -> Steps[tuple[T, bool]]:
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
-        for left in reversed(range(_MOST_ATTEMPTS)):
+        for pause in (*_PAUSES_SECONDS, None):
             done: list[tuple[T, Callable[[], bool]]] = []
             try:
                 manager: Any = self._transaction()
-                _check_manager(manager, awaits=self._awaits)
                 yield partial(inside, manager, work, done)
                 if done:
                     result, is_open = done[0]
@@ -201,41 +176,17 @@ class JoinedBlock:
             except LedgerError:
                 raise
             except Exception as failed:  # Any driver's: it is known by its SQLSTATE.
-                if not left or not asks_to_repeat(failed):
+                if pause is None or not asks_to_repeat(failed):
                     raise
-            yield from self._pause(turn, _APART_SECONDS[left])
+            # Those that waited for one row were all rolled back when its holder committed, and would meet again.
+            yield self._ledger._nap(uniform(0.0, pause))  # noqa: S311 - spreads the attempts, hides nothing
         raise AssertionError("the last attempt returns or raises")
-
-    def _pause(self, turn: "_Turn", longest_seconds: float) -> Steps[None]:
-        """
-        Wait until no other call of this process repeats before *turn*, or the time of its pauses is up.
-
-        Those that waited for one row were all rolled back when its holder committed, and would meet again. Those of
-        other processes are not seen: chance keeps them apart, for *longest_seconds* at most.
-        """
-        if turn not in self._turns:
-            self._turns.append(turn)
-            turn.until = time.monotonic() + _PAUSE_SECONDS
-        apart, nap = uniform(0.0, longest_seconds), 0.002  # noqa: S311 - spreads the attempts, hides nothing
-        yield self._ledger._nap(max(0.0, min(apart, turn.until - time.monotonic())))
-        while self._turns[0] is not turn and time.monotonic() < turn.until:
-            yield self._ledger._nap(uniform(nap / 2, nap))  # noqa: S311 - as above
-            nap = min(1.3 * nap, 0.01)
 
     def _inside(
         self, manager: Any, work: Callable[[Connection], Steps[T]], done: list[tuple[T, Callable[[], bool]]]
     ) -> None:
         with CommitWatch() as watch, ExitStack() as block:
-            try:
-                connection = block.enter_context(manager)
-            except RuntimeError as failed:
-                if "durable atomic block" not in str(failed):  # Django raises a bare RuntimeError for it.
-                    raise
-                raise LedgerError(
-                    "Django has a transaction open already, so this call could be undone after its answer. Under "
-                    "ATOMIC_REQUESTS decorate the view with django.db.transaction.non_atomic_requests; otherwise call "
-                    "the receiver outside of atomic()."
-                ) from failed
+            connection = block.enter_context(manager)
             connection = _of_django(manager) if connection is None else connection
             result = run(work(connection))
             done.append((result, left_open(connection)))
@@ -261,25 +212,6 @@ class JoinedBlock:
             if time.monotonic() > until:
                 raise _not_committed()
             nap = min(2 * nap, 0.1)
-
-
-class _Turn:
-    """Of a call that PostgreSQL has rolled back; until when its pauses last."""
-
-    until = 0.0
-
-
-def _check_manager(manager: Any, *, awaits: bool) -> None:
-    """Raise TypeError for what transaction= has returned, unless it is a context manager of the right kind."""
-    wanted, other, advice = "__enter__", "__aenter__", "is for asyncio: use AsyncJoinedWallet"
-    if awaits:
-        wanted, other, advice = other, wanted, "would block the event loop: use JoinedWallet"
-    if hasattr(manager, wanted):
-        return
-    if inspect.iscoroutine(manager):
-        manager.close()
-    how = advice if hasattr(manager, other) else "is not a context manager that opens a transaction"
-    raise TypeError(f"transaction() returned a {type(manager).__name__}, which {how}. Pass {_CALLABLES}.")
 
 
 def _of_django(manager: Any) -> Any:

@@ -17,13 +17,12 @@ from game_operator.errors import (
     LedgerUnavailableError,
     SchemaError,
     TransactionRequiredError,
-    UnknownSourceError,
     shown,
 )
 from game_operator.ledger.accounts.choice import claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
 from game_operator.ledger.engine.batch import apply_items
-from game_operator.ledger.engine.dialects import Balances, SqlDialect
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import is_inside
 from game_operator.ledger.engine.tables import (
     DURABLE,
@@ -38,7 +37,6 @@ from game_operator.ledger.joined_connections import Caller, caller_of, failure_o
 from game_operator.ledger.ownership import Owns, check_name
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
-from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
 from game_operator.ledger.steps import (
     AFTER,
     MAY_BET,
@@ -119,7 +117,7 @@ class Joiner:
     def apply(self, item: Item, connection: Connection) -> Steps[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
         caller = yield from self._caller(connection)
-        outcome = yield from self._run(caller, partial(self._applied, item), _APPLY, item)
+        outcome = yield from self._run(caller, partial(self._applied, item), _APPLY)
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
@@ -133,15 +131,10 @@ class Joiner:
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._applied, item), _HOLD))
 
-    def run_held(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
-        """Run a script that stores, as ``apply_held`` does."""
+    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection, *, held: bool = False) -> Steps[T]:
+        """Run a script that stores in *connection*'s open transaction; if it fails, as ``apply`` or ``apply_held``."""
         caller = yield from caller_of(connection, awaits=self._awaits)
-        return (yield from self._run(caller, partial(self._stored, script), _HOLD))
-
-    def run(self, script: Callable[[SqlDialect], Steps[T]], connection: Connection) -> Steps[T]:
-        """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
-        caller = yield from caller_of(connection, awaits=self._awaits)
-        return (yield from self._run(caller, partial(self._stored, script), _APPLY))
+        return (yield from self._run(caller, partial(self._stored, script), _HOLD if held else _APPLY))
 
     def read(self, script: Callable[[Kind], Steps[T]], connection: Connection) -> Steps[T]:
         """Run a script that only reads in *connection*'s open transaction."""
@@ -154,10 +147,10 @@ class Joiner:
         is_lent = isinstance(connection, sqlite3.Connection) and (only_reads or is_inside(self._ledger()))
         return (yield from caller_of(connection, awaits=self._awaits and not is_lent))
 
-    def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Steps[T]:
+    def _run(self, caller: Caller, attempt: Attempt[T], point: str) -> Steps[T]:
         yield from caller.enter(self._pooler)
         try:
-            script = self._settled(attempt, caller.kind, point, item)
+            script = self._settled(attempt, caller.kind, point)
             return (yield partial(self._done, script, self._performer(caller, point)))  # type: ignore[no-any-return]  # As above.
         except Exception:  # The script has seen it, and has undone what it did.
             raise
@@ -167,7 +160,7 @@ class Joiner:
                 yield from caller.execute(f"ROLLBACK TO SAVEPOINT {point}", ())
             raise
 
-    def _settled(self, attempt: Attempt[T], kind: Kind, point: str, item: Item | None) -> Steps[T]:
+    def _settled(self, attempt: Attempt[T], kind: Kind, point: str) -> Steps[T]:
         """Repeat *attempt* after conflicts, missing tables and sequences that were behind."""
         has_made_tables = False
         for _ in range(_MOST_CONFLICTS):
@@ -175,12 +168,6 @@ class Joiner:
                 return (yield from _saved(attempt(kind), point))
             except ConflictError:
                 continue
-            except UnknownSourceError:
-                # The caller may commit all the same. In SQLite no other connection can write while this one does.
-                if kind == "sqlite" and item is not None and (anomaly := unknown_source(item.call, item.terms)):
-                    dialect = SqlDialect(self._prefix, Balances("sqlite", self._prefix), self._clock_millis)
-                    yield from store_anomaly(anomaly, item.terms.source, dialect)
-                raise
             except _TablesNotReadyError:
                 if self.make_tables is None or has_made_tables:
                     raise
@@ -331,14 +318,8 @@ class Joiner:
         if (UNDEFINED_TABLE in states or "no such table" in message) and self._prefix in message:
             advice = (
                 "Open a ledger on that database once, which makes them, or run the statements that "
-                "SqlLedger(url, migrate=False) lists."
+                "SqlLedger(url, migrate=False) lists. In a Django project make the ledger with DjangoLedger(alias)."
             )
-            # A ledger with an address does not follow Django to its test database.
-            if type(failed).__module__.startswith("django."):
-                advice += (
-                    " In a Django project make the ledger with DjangoLedger(alias) of game_operator.ledger.django: it "
-                    "makes the tables by itself, also in the test database of `manage.py test`."
-                )
             message = f"The tables {self._prefix}* are not in the database of connection=. {advice}"
             raise _TablesNotReadyError(message) from failed
 

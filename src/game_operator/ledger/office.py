@@ -14,7 +14,7 @@ from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, adjust
 from game_operator.ledger.staff.queries import BetsWanted, Use
-from game_operator.ledger.steps import Steps, run
+from game_operator.ledger.steps import Steps
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Office:
 
     def resolve(self, anomaly_ids: Sequence[int]) -> None:
         """Mark anomalies as looked after; if one does not exist, mark none and raise RetryRefusedError."""
-        run(self._ledger._resolved(anomaly_ids))
+        self._ledger._resolve(anomaly_ids)
 
     def are_balances_elsewhere(self) -> bool:
         """Return whether a ledger was opened here whose balances are in the operator's own table."""

@@ -1,19 +1,26 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from random import uniform
+from threading import RLock
+from time import sleep
+from typing import TYPE_CHECKING, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.errors import LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
-from game_operator.ledger.base import LedgerBase, Store
-from game_operator.ledger.books.maintain import MaintainReport
+from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.books import totals
+from game_operator.ledger.books.maintain import MaintainReport, Maintenance, analyzed, last_run, own_tables
+from game_operator.ledger.books.retention import age_millis, check_archive
+from game_operator.ledger.books.slices import mark
 from game_operator.ledger.books.totals import (
     DIMENSIONS,
     TotalsClose,
@@ -21,11 +28,11 @@ from game_operator.ledger.books.totals import (
     checked_bound,
     totals_asked,
 )
-from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.verify import BooksReport, read_marks
 from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.batch import Result
-from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
+from game_operator.ledger.engine.commit_queue import CommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
@@ -35,7 +42,15 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.anomalies import (
+    AnomalyRecord,
+    Wanted,
+    check_anomalies,
+    keep_anomaly,
+    page_of_anomalies,
+    resolve_anomalies,
+    to_retry,
+)
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.limits import BetStop, Spent, checked_since, checked_stop, spent, start_bets, stop_bets
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
@@ -51,6 +66,12 @@ else:
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: How many anomalies are resolved in one transaction.
+_MOST_RESOLVED = 100
+#: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
+_MOST_LOCKS = 5
+_BETWEEN_LOCKS = (0.1, 0.3)
 
 
 class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
@@ -91,16 +112,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def _begin(self) -> None:
         run(self._open())
 
-    def _open_sqlite(self) -> Store:
-        return self._sqlite(SqliteStore)
-
     def _make_queue(self) -> None:
-        # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
-        longest_seconds = max(30.0, 8 * self._patience_seconds)
-        self._mutex = PatientLock(longest_seconds)
-        self._queue = CommitQueue(
-            self._run_of_queue(), most=most_calls(self._accounts), longest_seconds=longest_seconds
-        )
+        self._mutex = RLock()
+        self._queue = CommitQueue(self._run_of_queue(), most=most_calls(self._accounts))
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
@@ -109,7 +123,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """Close the connection."""
         check_outside(self)
         self._watch(is_open=False)
-        with self._mutex.lock:
+        with self._mutex:
             self._store.close()
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:
@@ -126,7 +140,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TransactionRequiredError: *connection* has no open transaction.
             SchemaError: The tables are not in the database of *connection*.
             TypeError: The ledger does not take *connection*.
-            UnknownSourceError: The ledger knows other sources, and not that of *terms*.
+            UnknownSourceError: The ledger knows other sources, and not that of *terms*. A deposit or rollback is
+                kept as an anomaly; with *connection*, if you commit.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
                 transaction registers the first source at this moment, and a repeat will find it; or *owns* does not
                 answer True.
@@ -134,25 +149,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         if self._owns is not None:
             run(self._owned(call, terms, connection))
         if connection is not None:
-            try:
-                return run(self._joiner.apply(Item(call, terms), connection))
-            except UnknownSourceError:
-                self._keep_beside(self._keeping_unknown(call, terms))
-                raise
+            return run(self._joined(call, terms, connection))
         check_outside(self)
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return self._queue.submit(Item(call, terms, None, waiting))
-
-    def _keep_beside(self, script: Callable[[], Steps[None]] | None) -> None:
-        """Keep a joined deposit or rollback that was refused, unless we would wait for its caller."""
-        # A thread that holds our connection may wait for a row that this caller has locked.
-        if script is None or not self._mutex.lock.acquire(blocking=False):
-            return
-        try:
-            with suppress(LedgerError):
-                self._write(script)
-        finally:
-            self._mutex.lock.release()
 
     def keep_anomaly(
         self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Connection = None
@@ -377,12 +377,25 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
-        return run(rights_explained(self._prefix, work))
+        asks_owns = self._owns is not None
+        find = partial(to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign, asks_owns=asks_owns)
+        with rights_explained(self._prefix):
+            item = self._read(find)
+            check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it is counted as seen again.
+            outcome = self.apply(item.call, terms=item.terms)
+            if not outcome.refused:
+                self.resolve(anomaly_id)
+        return outcome
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
-        return run(self._resolved([anomaly_id]))
+        self._resolve([anomaly_id])
+
+    def _resolve(self, ids: Sequence[int]) -> None:
+        self._read(partial(check_anomalies, self._prefix, ids))
+        for start in range(0, len(ids), _MOST_RESOLVED):
+            page = ids[start : start + _MOST_RESOLVED]
+            self._write(lambda: resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
@@ -414,7 +427,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             full: Read everything, also what is sealed.
         """
-        return self._in_pages(lambda read: verified(read, self._prefix, full=full))
+        with self._beside("pages") as read:
+            return run(verified(as_steps(read), self._prefix, full=full))
 
     def doctor(
         self,
@@ -480,7 +494,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 the clock is likely to be ahead.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
         """
-        return run(self._days_closed(checked_bound("now_millis", now_millis)))
+        return self._days_closed(checked_bound("now_millis", now_millis))
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """
@@ -527,21 +541,66 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             SchemaError: On PostgreSQL, this user lacks a right.
             OSError: *archive* is no folder, or a file in it cannot be written. The day was not dropped.
         """
-        return run(rights_explained(self._prefix, self._maintained(seconds, drop_after, archive)))
+        age = None if drop_after is None else age_millis(drop_after)
+        folder = check_archive(archive, age)
+        with rights_explained(self._prefix):
+            return self._maintained(seconds, age, folder)
+
+    def _maintained(self, seconds: float, age: int | None, folder: Path | None) -> MaintainReport:
+        prefix = self._prefix
+        last_millis = self._read(partial(last_run, prefix))
+        close = self._days_closed(None)
+        begun = self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
+        with self._beside("pages") as read:
+            maintenance = Maintenance(self._fit, as_steps(read), as_steps(self._write), seconds)
+            if self._fit.kind == "postgres":
+                run(maintenance.days_made())
+            run(maintenance.news(begun.position, begun.at_millis))
+            run(maintenance.again(begun.at_millis, last_millis))
+            if age is not None:
+                run(maintenance.dropped(begun.at_millis - age, folder))
+        if maintenance.goes_on():
+            if isinstance(self._store, SqliteStore):
+                self._store.tidy()
+            else:
+                self._analyze()
+            self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
+        return maintenance.report(self._read(partial(read_marks, prefix)), close)
+
+    def _analyze(self) -> None:
+        """Renew the statistics of PostgreSQL."""
+        for table in self._read(partial(own_tables, self._prefix)):
+            self._write(partial(analyzed, table))
+
+    def _locked(self, script: Callable[[], Steps[T]]) -> T:
+        """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
+        for _ in range(_MOST_LOCKS - 1):
+            with suppress(totals._StillOpenError):
+                return self._write(script)
+            sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
+        return self._write(script)
+
+    def _days_closed(self, now_millis: int | None) -> TotalsClose:
+        """Store the totals of finished days; what of them is stored stays as it is."""
+        prefix = self._prefix
+        wanted = self._locked(lambda: totals.close_begun(prefix, None, now_millis, self._fit))
+        while True:  # No lock is held while whole tables are read.
+            draft = self._survey(partial(totals.close_drafted, prefix, wanted))
+            if draft.is_empty or self._write(partial(totals.close_stored, prefix, draft)):
+                return draft.report
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
             return run(self._applied(items))
 
-    def _alone(self) -> AbstractContextManager[None]:
+    def _alone(self) -> AbstractContextManager[object]:
         """Return a context manager for using the connection alone."""
         return self._mutex
 
     def _write(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
-        with self._alone():
-            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
-            return run(rights_explained(self._prefix, work))
+        with self._alone(), rights_explained(self._prefix):
+            return run(self._written(lambda: by_writer(self._fit.kind, self._prefix, script)))
 
     def _read(self, script: Callable[[], Steps[T]]) -> T:
         check_outside(self)
@@ -549,31 +608,25 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             return self._store.read(script)
 
     def _survey(self, script: Callable[[], Steps[T]], use: Use = "survey") -> T:
-        has_own = has_own_snapshot(self._url)
-        return queries.survey(self._url, script, use, self._prefix) if has_own else self._read(script)
-
-    def _in_pages(self, work: Callable[[Reader], Steps[T]]) -> T:
-        with self._beside() as read:
-            return run(work(read))
+        with self._beside(use) as read:
+            return read(script)
 
     @contextmanager
-    def _beside(self) -> Iterator[Reader]:
+    def _beside(self, use: Use) -> Iterator[Callable[[Callable[[], Steps[T]]], T]]:
+        """Open what reads a script from one snapshot, beside our connection where that is possible: no call waits."""
         if not has_own_snapshot(self._url):
-            yield as_steps(self._read)
+            yield self._read
             return
-        with closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
-            yield as_steps(pages.read)
+        with closing(queries.Listing(self._url, use, self._prefix)) as beside:
+            yield beside.read
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
-        """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""
-        read: Callable[..., Any] = self._read
-        with ExitStack() as stack:
-            if has_own_snapshot(self._url):
-                self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
-                read = stack.enter_context(closing(queries.Listing(self._url))).read
-            after: R | None = None
+        """Yield the admitted records of all pages of at most so many."""
+        self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+        after: R | None = None
+        with self._beside("listing") as read:
             while True:
-                records = read(partial(page, after, most))
+                records: list[R] = read(partial(page, after, most))
                 yield from filter(admits, records)
                 if len(records) < most:
                     return

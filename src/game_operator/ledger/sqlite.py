@@ -3,30 +3,30 @@ A ledger's rows in SQLite: WAL, synchronous=FULL, one writer at a time, and the 
 
 ``BEGIN IMMEDIATE`` takes the one write lock of the file, of all threads and processes, so all that is read after it
 stands still until COMMIT, the clock included.
+
+SQLite shares memory between the processes that have a file open, and locks parts of the file. Over a network neither
+works between two machines: both write, and calls are lost. So a ledger on a network file system is refused. Linux's
+table of mounts says what kind a file system is; elsewhere nothing does.
 """
 
 import asyncio
 import contextlib
-import contextvars
 import os
+import re
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import uniform
-from threading import Event, RLock
-from typing import Any, TypeAlias, TypeVar
+from threading import RLock
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
-from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import IN_MEMORY
-from game_operator.ledger.engine.file_systems import refuse_network
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
-from game_operator.ledger.rules.book import Item
 from game_operator.ledger.steps import (
     RELEASE,
     SAVE,
@@ -50,9 +50,6 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _LONGEST_NAP = 0.004
 #: A process that has held the write lock for so many seconds in all leaves a gap for the others.
 _LONG_HELD = 0.25
-#: From here on a commit takes longer than to hand it to a thread and back: rows written.
-_MANY_ROWS = 16
-
 
 #: Behind a long reader the WAL grows. Once it can be begun anew, it is cut to this.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
@@ -60,9 +57,31 @@ _MOST_WAL_BYTES = 64 * 1024 * 1024
 #: Connections of a parent that was in the middle of a transaction when we were forked.
 _NEVER_CLOSED: list[sqlite3.Connection] = []
 
+#: A network file system, one of another machine's or of a program's, one that ends with the machine or its container,
+#: or a disk.
+Nature = Literal["network", "shared", "volatile", "disk"]
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = frozenset(
+    (
+        *("afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+        *("smb2", "smb3", "smbfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.davfs", "fuse.davfs2"),
+        *("fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys", "fuse.juicefs", "fuse.rclone", "fuse.s3fs"),
+        *("fuse.smbnetfs", "fuse.sshfs"),
+    )
+)
+#: Folders of a host in a virtual machine or a sandbox; and ``fuse.…``, behind which any program may stand.
+_SHARED = frozenset(("9p", "drvfs", "fakeowner", "prl_fs", "vboxsf", "virtiofs", "vmhgfs"))
+_VOLATILE = frozenset(("aufs", "overlay", "ramfs", "tmpfs"))
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
 
 class BusyError(Exception):
     """Somebody else is writing, and the caller does not wait."""
+
+    def __init__(self, failed: sqlite3.Error) -> None:
+        super().__init__(failed)
+        self.failed: sqlite3.Error = failed
 
 
 def _make_private_file(path: str) -> None:
@@ -84,18 +103,8 @@ def _make_private_file(path: str) -> None:
             os.unlink(beside)  # noqa: PTH108
 
 
-def _set_event() -> Event:
-    event = Event()
-    event.set()
-    return event
-
-
 def _is_busy(failed: sqlite3.Error) -> bool:
     return getattr(failed, "sqlite_errorcode", 0) & 0xFF in _BUSY
-
-
-#: Runs a function in a thread, to its end.
-Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 def _executed(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any], many: bool) -> Any:
@@ -109,8 +118,6 @@ class SqliteStore(Forkable):
 
     #: What the operator's code raised, which says nothing of our file.
     _theirs: sqlite3.Error | None = None
-    #: Whether ``begin`` has begun the transaction of the next run.
-    _is_begun = False
     #: When our last transaction ended, and how long those before it took that followed one another.
     _ended = _held = 0.0
 
@@ -125,20 +132,21 @@ class SqliteStore(Forkable):
         self._patience_seconds = patience_seconds
         self._busy = RLock()
         self._rests = False
-        self._committed = _set_event()
         self._closed = False
         self._file: tuple[int, int] | None = None
         # SQLite does not wait by itself when two processes turn on WAL at a time.
         self._connection: sqlite3.Connection | None = self._tried(partial(self._opened, migrate, create=True))
         notify_of_forks(self)
 
-    def _tried(self, work: Callable[[], T]) -> T:
-        """Return what *work* returns; repeat it while somebody else holds a lock."""
+    def _tried(self, work: Callable[[], T], *, waits: bool = True) -> T:
+        """Return what *work* returns; while somebody else holds a lock, repeat it, or raise BusyError."""
         until, nap = time.monotonic() + self._patience_seconds, 0.0005
         while True:
             try:
                 return work()
             except sqlite3.Error as failed:
+                if not waits and _is_busy(failed):
+                    raise BusyError(failed) from failed
                 if not _is_busy(failed) or time.monotonic() > until:
                     self._raise_translated(failed)
                     raise
@@ -198,32 +206,18 @@ class SqliteStore(Forkable):
             time.sleep(courtesy)
         return run(self._run(script))
 
-    def _run(self, script: Callable[[], Steps[T]], elsewhere: Elsewhere | None = None) -> Steps[T]:
-        """
-        Run *script* in one transaction; with *elsewhere* for an event loop, which must await it to its end.
-
-        Then a large commit is done elsewhere, in a thread, and BusyError is raised if somebody else is writing, unless
-        ``begin`` has waited for that.
-        """
+    def _run(self, script: Callable[[], Steps[T]], *, awaits: bool = False) -> Steps[T]:
+        """Run *script* in one transaction; where it *awaits*, raise BusyError if somebody else is writing."""
         with self._busy:
             connection = self._mine()
-            began, before = time.monotonic(), connection.total_changes
+            began = time.monotonic()
             try:
-                if not (self._is_begun and connection.in_transaction):
-                    self._roll_back(connection)  # What was interrupted before it could.
-                    self._tried(partial(self._begin, connection, elsewhere is None))
-                    began = time.monotonic()
-                self._is_begun = False
-                perform = partial(self._perform, connection, awaits=elsewhere is not None)
-                result: T = yield partial(run if elsewhere is None else run_async, script(), perform)
-                if elsewhere is None or connection.total_changes - before < _MANY_ROWS:
-                    connection.execute("COMMIT")
-                else:
-                    self._committed.clear()
-                    try:
-                        yield partial(elsewhere, partial(self._commit, connection))
-                    finally:
-                        self._committed.set()
+                self._roll_back(connection)  # What was interrupted before it could.
+                self._tried(partial(connection.execute, "BEGIN IMMEDIATE"), waits=not awaits)
+                began = time.monotonic()
+                perform = partial(self._perform, connection, awaits=awaits)
+                result: T = yield partial(run_async if awaits else run, script(), perform)
+                connection.execute("COMMIT")
             except BaseException as failed:  # Ctrl-C, too, leaves no transaction open.
                 self._roll_back(connection)
                 if isinstance(failed, sqlite3.Error):
@@ -233,25 +227,6 @@ class SqliteStore(Forkable):
                 self._ended = time.monotonic()
                 self._held += self._ended - began
             return result
-
-    def begin(self) -> None:
-        """Begin the transaction of the next run; wait for whoever is writing."""
-        with self._busy:
-            self._tried(partial(self._begin, self._mine(), wait=True))
-            self._is_begun = True
-
-    def undo(self) -> None:
-        """End the transaction that ``begin`` has begun, if it has."""
-        with self._busy:
-            if self._is_begun and self._connection is not None:
-                self._roll_back(self._connection)
-            self._is_begun = False
-
-    def _commit(self, connection: sqlite3.Connection) -> None:
-        try:
-            connection.execute("COMMIT")
-        finally:
-            self._committed.set()  # Here, because the loop may be waiting for it, to fork.
 
     def _courtesy(self) -> float:
         """Return how long to leave the file to others, who would starve behind one commit after another."""
@@ -278,39 +253,17 @@ class SqliteStore(Forkable):
         # A reader waits for nobody, but for one who repairs the file after a process died.
         return self._tried(read_once)
 
-    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:  # noqa: ARG002 - for PostgreSQL
-        """Return no outcome: all calls go the long way."""
-        return {}
-
     def tidy(self) -> None:
-        """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
+        """Renew statistics where they are old; if somebody else is writing, the next run does it."""
         with self._busy:
             connection = self._mine()
             try:
                 connection.execute("PRAGMA analysis_limit = 1000")
                 connection.execute("PRAGMA optimize(0x10002)")
-                connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
-                connection.execute("BEGIN IMMEDIATE")
-                self._checkpoint()
             except sqlite3.Error as failed:
-                if not _is_busy(failed):  # Then somebody else is writing, and the next run finds less to do.
+                if not _is_busy(failed):
                     self._raise_translated(failed)
                     raise
-            finally:
-                self._roll_back(connection)
-                connection.execute("PRAGMA busy_timeout = 0")
-
-    def _checkpoint(self) -> None:
-        """
-        Bring the WAL into the file, by another connection: ours holds the write lock, so that nobody begins it anew.
-
-        Before 3.51.3 SQLite would not see that, and the file may be damaged: the WAL-reset fault. The modes that take
-        the lock themselves go on without it if they do not get it, and wait for readers if they do.
-        """
-        if self._path != IN_MEMORY:
-            with contextlib.closing(sqlite3.connect(self._path, timeout=0)) as other:
-                other.execute("PRAGMA schema_version")  # A connection that has read nothing knows of no WAL.
-                other.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
@@ -324,10 +277,8 @@ class SqliteStore(Forkable):
             self._discard()
 
     def before_fork(self) -> None:
-        """Let no transaction be under way, nor a COMMIT in the thread of a loop that forks: the lock is the loop's."""
-        seconds = 2 * self._patience_seconds + 1
-        self._rests = self._busy.acquire(timeout=seconds)
-        self._committed.wait(seconds)
+        """Let no transaction be under way, unless it is of the thread that forks."""
+        self._rests = self._busy.acquire(timeout=2 * self._patience_seconds + 1)
 
     def after_fork(self, *, in_child: bool) -> None:
         """In the child, close the inherited connection first: SQLite believes that it still has its locks."""
@@ -336,13 +287,11 @@ class SqliteStore(Forkable):
                 self._busy.release()
             return
         connection, self._connection = self._connection, None
-        rests = self._rests and self._committed.is_set()
-        if connection is not None and rests and not connection.in_transaction:
+        if connection is not None and self._rests and not connection.in_transaction:
             connection.close()
         elif connection is not None:
             _NEVER_CLOSED.append(connection)  # Closing it would undo what the parent is doing.
         self._busy = RLock()
-        self._committed = _set_event()
 
     def _discard(self) -> None:
         connection, self._connection = self._connection, None
@@ -359,14 +308,6 @@ class SqliteStore(Forkable):
         if self._connection is None:
             self._connection = self._tried(partial(self._opened, migrate=False, create=False))
         return self._connection
-
-    def _begin(self, connection: sqlite3.Connection, wait: bool) -> None:
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as failed:
-            if not wait and _is_busy(failed):
-                raise BusyError from failed
-            raise
 
     def _perform(self, connection: sqlite3.Connection, step: Step, *, awaits: bool = False) -> Answer:
         match step:
@@ -419,79 +360,88 @@ class SqliteStore(Forkable):
 
 class AsyncSqliteStore:
     """
-    An SQLite store of an event loop.
+    An SQLite store of an event loop, which does all of it on the loop but for waiting.
 
-    A small commit is a fraction of a millisecond, less than handing it to a thread and back; so it is done on the loop.
-    A large one, and waiting for another process to finish writing, is left to a thread of ours, because
-    handlers that wait for us may take all threads of the loop.
+    A commit is a fraction of a millisecond, less than handing it to a thread and back.
     """
 
-    _store: SqliteStore
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
-
-    async def open(self, make: Callable[[], SqliteStore]) -> None:
-        """Open the file by *make*; a task that is cancelled meanwhile leaves no connection open."""
-        made: list[SqliteStore] = []
-        try:
-            await self._in_thread(lambda: made.append(make()))
-        except BaseException:  # Of a cancelled task the thread has opened it all the same.
-            for store in made:
-                store.close()
-            self._thread.shutdown(wait=False)
-            raise
-        self._store = made[0]
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
 
     async def run(self, script: Callable[[], Steps[T]]) -> T:
         """Run *script* in one transaction."""
         store = self._store
         # Even 0 seconds let the loop run: calls that have come meanwhile share the next commit.
         await asyncio.sleep(store._courtesy())
+        until, nap = time.monotonic() + store._patience_seconds, 0.0005
         while True:
             try:
-                return await run_async(store._run(script, self._in_thread))
-            except BusyError:
-                await self._begun()
-
-    async def _begun(self) -> None:
-        """Begin a transaction in our thread, where to wait for another process does not stop the loop."""
-        try:
-            await self._in_thread(self._store.begin)
-        except BaseException:  # Of a cancelled task the thread has begun it all the same.
-            self._store.undo()
-            raise
+                return await run_async(store._run(script, awaits=True))
+            except BusyError as busy:
+                if time.monotonic() > until:
+                    store._raise_translated(busy.failed)
+                    raise
+            await asyncio.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
+            nap = min(nap * 1.5, _LONGEST_NAP)
 
     async def read(self, script: Callable[[], Steps[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
         return self._store.read(script)
 
-    def express(self, items: Sequence[Item]) -> Mapping[int, Outcome]:  # noqa: ARG002 - for PostgreSQL
-        """Return no outcome: all calls go the long way."""
-        return {}
-
-    async def tidy(self) -> None:
-        """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
-        await self._in_thread(self._store.tidy)
-
     async def close(self) -> None:
-        """Close the connection and the thread."""
+        """Close the connection."""
         self._store.close()
-        self._thread.shutdown(wait=False)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """
-        Run *work* in our thread, to its end even if we are cancelled.
 
-        Until then the connection is the thread's, and the holder of our lock must not give it up.
-        """
-        done = asyncio.get_running_loop().run_in_executor(self._thread, contextvars.copy_context().run, work)
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            while not done.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([done])
-            if not done.cancelled():
-                done.exception()  # Looked at: nobody else will.
-            raise
+class FileSystem(NamedTuple):
+    """
+    A file system that is mounted.
+
+    Attributes:
+        kind: Its type, such as ``ext4``.
+        mount_point: Where.
+    """
+
+    kind: str
+    mount_point: str
+
+    @property
+    def nature(self) -> Nature:
+        """What is to be expected of its kind."""
+        if self.kind in _NETWORK:
+            return "network"
+        if self.kind in _SHARED or self.kind.partition(".")[0] == "fuse":
+            return "shared"
+        return "volatile" if self.kind in _VOLATILE else "disk"
+
+
+def mount_table() -> str:
+    """Return the mounts that this process sees, as ``/proc/self/mountinfo``; "" if nothing says."""
+    try:
+        return _MOUNTS.read_text("utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def file_system_of(path: str) -> FileSystem | None:
+    """Return the file system of *path*, a file that is there or will be; None if it is unknown."""
+    real = os.path.realpath(path)
+    found: FileSystem | None = None
+    for line in mount_table().splitlines():
+        before, _, behind = line.partition(" - ")
+        point = _ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), before.split(" ")[4])
+        # What was mounted later at the same place hides what was there.
+        if f"{real}/".startswith(f"{point.rstrip('/')}/") and (not found or len(point) >= len(found.mount_point)):
+            found = FileSystem(behind.split(" ")[0], point)
+    return found
+
+
+def refuse_network(path: str) -> None:
+    """Raise ConfigurationError if *path* is on a network file system."""
+    found = file_system_of(path)
+    if found is not None and found.nature == "network":
+        raise ConfigurationError(
+            f"{shown(path)} is on a network file system ({found.kind}, mounted at {shown(found.mount_point)}). "
+            "SQLite's locks do not work between machines there, so calls could be lost or applied twice.",
+            remedy="Keep the file on a local disk, or use PostgreSQL, which several machines may share.",
+        )

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from game_operator.backoffice.journal_records import NewItem, Run
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours, is_test_bet
 from game_operator.codes import BetState
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
+from game_operator.ledger.engine.dialects import BET_COLUMNS, LookUp, SqlDialect, bet_of
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.ledger.staff.findings import LATE_KINDS
 from game_operator.ledger.staff.repairs import credited_cents

@@ -328,8 +328,7 @@ def schema(
 
     The statements begin at the version that the tables have. With --dialect no database is asked.
     """
-    from game_operator.ledger.engine.schema_sql import schema_sql
-    from game_operator.ledger.engine.tables import VERSION
+    from game_operator.ledger.engine.tables import VERSION, schema_sql
     from game_operator.ledger.staff.queries import tables_at
 
     if not sql and grants is not None:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
-from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.tables import CLOCK, LookUp
+from game_operator.ledger.engine.dialects import Balances, LookUp
+from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.rules.book import Changes
 from game_operator.ledger.steps import AskOperator, Execute, Kind, Rows, Steps, Together
 

@@ -100,19 +100,6 @@ def read_position(prefix: str) -> Steps[Position]:
 Writer = Callable[[Callable[[], Steps[Any]]], Any]
 
 
-class Aside(NamedTuple):
-    """
-    What is not done in the database; what these return is awaited by an AsyncSqlLedger.
-
-    Attributes:
-        run: Does what would stop an event loop.
-        sleep: Waits for so many seconds.
-    """
-
-    run: Callable[[Callable[[], object]], Any]
-    sleep: Callable[[float], Any]
-
-
 class Maintenance:
     """
     One run: ``news`` first, then ``again``, and then ``dropped``.
@@ -122,9 +109,9 @@ class Maintenance:
         finished: Whether all was done so far; False once the time was over.
     """
 
-    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, aside: Aside, seconds: float) -> None:
+    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, seconds: float) -> None:
         self._dialect, self._prefix = dialect, dialect.prefix
-        self._read, self._write, self._aside = read, write, aside
+        self._read, self._write = read, write
         self._sql = _sql(dialect.prefix)
         self._until = time.monotonic() + seconds
         self._position = Position()
@@ -283,7 +270,7 @@ class Maintenance:
         with ExitStack() as stack:
             file = None
             if archive is not None and slices:
-                made = yield self._aside.run(partial(DayFile, archive, self._prefix, day_text(day), slices))
+                made = DayFile(archive, self._prefix, day_text(day), slices)
                 file = stack.enter_context(closing(made))
             digests = yield from self._day_read(slices, file)
             if digests is None:
@@ -292,7 +279,7 @@ class Maintenance:
             yield from self._note(set())
             if day in self.verification.days:
                 return "findings"
-            name, digest = ("", "") if file is None else (str(file.path), (yield self._aside.run(file.keep)))
+            name, digest = ("", "") if file is None else (str(file.path), file.keep())
         outcome = yield from self._day_folded(day, list(zip(slices, digests, strict=True)), is_partition=is_partition)
         if not outcome:
             postings, cents = (sum(getattr(each, of) for each in slices) for of in ("postings", "whole_cents"))
@@ -307,7 +294,7 @@ class Maintenance:
             if len(rows) != each.postings and each.day not in self.verification.days:
                 return None  # Another run has dropped them meanwhile.
             if file is not None:
-                yield self._aside.run(partial(file.add, rows))
+                file.add(rows)
             digests.append(calls_digest(rows))
         return digests
 
@@ -320,7 +307,7 @@ class Maintenance:
             is_dropped = False
             for each, _ in slices:
                 is_dropped |= yield self._write(partial(retention.fold_slice, self._dialect, each))
-                yield self._aside.sleep(retention.PAUSE_SECONDS)
+                time.sleep(retention.PAUSE_SECONDS)
         except ChangedError:
             return "damaged"
         return "" if is_dropped else "missing"

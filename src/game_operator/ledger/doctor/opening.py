@@ -6,12 +6,9 @@ database. `doctor.py` looks at everything else.
 """
 
 import logging
-from collections.abc import Callable
 
 from game_operator.errors import SchemaError
-from game_operator.ledger.books.totals import newest_posting
-from game_operator.ledger.engine.tables import CLOCK
-from game_operator.ledger.steps import Execute, Kind, Rows, Steps, UnwritableError
+from game_operator.ledger.steps import Execute, Steps, UnwritableError
 
 _LOG = logging.getLogger("game_operator.ledger.opening")
 
@@ -29,10 +26,6 @@ _FSYNC = (
 _FULL_PAGE_WRITES = (
     "PostgreSQL runs with full_page_writes = off: a power failure can damage its tables, unless the disk writes whole "
     "pages. Set full_page_writes = on and reload the server."
-)
-_CLOCK = (
-    "The clock is %d seconds behind the newest posting: it was set back, or was ahead then. Set it right. If it is "
-    "right, `game-operator ledger doctor` names the accounts to correct."
 )
 _logged: set[tuple[str, str]] = set()
 
@@ -63,21 +56,7 @@ def look_at_server(address: str, *, migrate: bool) -> Steps[None]:
         _warn_once(address, _FULL_PAGE_WRITES)
 
 
-def look_at_clock(address: str, kind: Kind, prefix: str, clock_millis: Callable[[], int]) -> Steps[None]:
-    """Compare the clock that calls get their time from with the newest posting."""
-    newest = yield from newest_posting(prefix)
-    if newest is None:
-        return
-    if kind == "postgres":
-        rows: Rows = yield Execute(f"SELECT {CLOCK}", ())
-        now = int(rows[0][0])
-    else:
-        now = clock_millis()
-    if newest - now > MOST_AHEAD_MILLIS:
-        _warn_once(address, _CLOCK, (newest - now) // 1_000)
-
-
-def _warn_once(address: str, text: str, *values: object) -> None:
+def _warn_once(address: str, text: str) -> None:
     if (address, text) not in _logged:
         _logged.add((address, text))
-        _LOG.warning(text, *values, extra={"event": "ledger.hazard"})
+        _LOG.warning(text, extra={"event": "ledger.hazard"})

@@ -9,9 +9,9 @@ from typing import Any
 
 from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case, space_case
 from game_operator.ledger.doctor.ledger_checks import is_behind_rows
-from game_operator.ledger.engine.file_systems import file_system_of
 from game_operator.ledger.engine.tables import FULL
 from game_operator.ledger.postgres.hazards import Identities
+from game_operator.ledger.sqlite import file_system_of
 from game_operator.ledger.steps import AskOperator, Execute, Rows, Steps
 
 #: What others than its owner may do with a file; and with a folder, unless they may only delete what is their own.

@@ -2,21 +2,32 @@
 Shared commits: calls that arrive while one commit is under way form the next batch.
 
 A lone call goes straight through. In a batch each call succeeds or fails alone.
+
+What telemetry sees of commits is here, too: a span for each, and the money and anomalies of its calls.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from threading import Lock, RLock
-from typing import Any, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.api import Outcome
+from game_operator.errors import LedgerUnavailableError, UnknownSourceError
+from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.engine.batch import Result
-from game_operator.ledger.rules.book import Item, asks_operator
+from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, asks_operator, currency_named
 from game_operator.ledger.steps import Answer, Steps, run, run_async
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+    from game_operator.telemetry.instruments import Instruments
+    from game_operator.telemetry.webhooks import CommitSpan
+
+T = TypeVar("T")
+
+_UNKNOWN = "unknown"
 _MOST = 64
 _Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
 
@@ -74,11 +85,8 @@ class _Queue:
 class CommitQueue(_Queue):
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(
-        self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST, longest_seconds: float = -1
-    ) -> None:
+    def __init__(self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
-        self._longest_seconds = longest_seconds
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
@@ -92,11 +100,11 @@ class CommitQueue(_Queue):
                 self._led = True
                 if not ticket.leads:
                     self._waiting.append(ticket)
-            if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
-                raise _waited_too_long()
+            if not ticket.leads:
+                ticket.turn.acquire()
             if ticket.result is None:
                 self._lead(ticket)
-        except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
+        except BaseException:  # Ctrl-C: the others go on.
             with self._lock:
                 if ticket in self._waiting:
                     self._waiting.remove(ticket)
@@ -147,35 +155,6 @@ class CommitQueue(_Queue):
                 heir.turn.release()
 
 
-class PatientLock:
-    """
-    A lock that its thread may take again.
-
-    Raises:
-        LedgerUnavailableError: On entering: for so many seconds another thread has not given it up.
-    """
-
-    __slots__ = ("_longest_seconds", "lock")
-
-    def __init__(self, longest_seconds: float) -> None:
-        self.lock: RLock = RLock()
-        self._longest_seconds = longest_seconds
-
-    def __enter__(self) -> None:
-        if not self.lock.acquire(timeout=self._longest_seconds):
-            raise _waited_too_long()
-
-    def __exit__(self, *_exc: object) -> None:
-        self.lock.release()
-
-
-def _waited_too_long() -> LedgerUnavailableError:
-    return LedgerUnavailableError(
-        "The ledger's transaction under way does not end: perhaps its after or may_bet waits for another thread that "
-        "uses the ledger. Repeat the call: it may be committed."
-    )
-
-
 def _stopped() -> LedgerUnavailableError:
     return LedgerUnavailableError(
         "The thread or task that committed this call with its own was stopped. Repeat the call: it may be committed."
@@ -200,7 +179,6 @@ class AsyncCommitQueue(_Queue):
     def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
-        self._under_way: tuple[Sequence[_Waiting], asyncio.Task[Any]] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._has_leader = False
         self._is_crowded = False
@@ -214,18 +192,7 @@ class AsyncCommitQueue(_Queue):
         self._waiting.append((item, future))
         if is_idle:
             self._begin()
-        try:
-            return await future
-        except asyncio.CancelledError:
-            self._give_up()
-            raise
-
-    def _give_up(self) -> None:
-        """Cancel the commit under way if nobody waits for it any more."""
-        if self._under_way is not None:
-            batch, commit = self._under_way
-            if _all_gone(batch):
-                commit.cancel()
+        return await future
 
     async def _lead(self, item: Item) -> Outcome:
         """Commit *item* alone, in its caller's task; who comes meanwhile is left to a worker."""
@@ -276,25 +243,13 @@ class AsyncCommitQueue(_Queue):
         work = self._results(
             batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
         )
-        commit = asyncio.create_task(run_async(work), context=batch[0][0].context)
-        self._under_way = batch, commit
         try:
-            results = await commit
+            results = await asyncio.create_task(run_async(work), context=batch[0][0].context)
         except asyncio.CancelledError:
-            worker = asyncio.current_task()
-            if _all_gone(batch) and worker is not None and not worker.cancelling():
-                return  # Nobody waited any more, so the statement was cancelled.
             _answer(batch, [_stopped() for _ in batch])
             raise
-        finally:
-            self._under_way = None
         self._is_crowded = len(batch) > 1 or bool(self._waiting)
         _answer(batch, results)
-
-
-def _all_gone(batch: Sequence[_Waiting]) -> bool:
-    """Return whether all callers of *batch* have given up."""
-    return all(future.cancelled() for _, future in batch)
 
 
 def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:
@@ -307,3 +262,83 @@ def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:
             future.set_exception(RuntimeError("the operator's callable raised StopIteration"))
         else:
             future.set_exception(result)
+
+
+def observed_batch(
+    run: Callable[[Sequence[Item]], list[Result] | Awaitable[list[Result]]],
+    items: Sequence[Item],
+    telemetry: "Telemetry",
+    system: str,
+) -> Steps[list[Result]]:
+    """Let *run* commit a batch of calls, in the span of a commit; what it returns is awaited under asyncio."""
+    span = _begun(telemetry, items, system)
+    try:
+        results: list[Result] = yield partial(run, items)
+    except BaseException as failed:
+        span.end(failed)
+        raise
+    return _ended(telemetry, span, items, results)
+
+
+def observed_joined(
+    work: Steps[Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
+) -> Steps[Outcome]:
+    """Do *work*, which applies a call in the operator's transaction and commits it, in the span of a commit."""
+    item = Item(call, terms, waiting=telemetry.waiting_call())
+    span = _begun(telemetry, [item], system)
+    try:
+        outcome = yield from work
+    except BaseException as failed:
+        if isinstance(failed, UnknownSourceError):
+            _note_unknown_source(telemetry.instruments, call)
+        span.end(failed)
+        raise
+    _ended(telemetry, span, [item], [outcome])
+    return outcome
+
+
+def note_moved(instruments: "Instruments", call: WebhookCall, terms: Terms, outcome: Outcome) -> None:
+    """Let the money be counted that *call* moved, once that is committed."""
+    if outcome.delta_cents and not isinstance(call, BalanceCall):
+        # Asked now: the operator's function may look at what is current here.
+        currency = currency_named(call, terms) or _UNKNOWN
+        instruments.later(_count_moved, instruments, call, outcome.delta_cents, currency)
+
+
+def _count_moved(instruments: "Instruments", call: MovingCall, cents: int, currency: str) -> None:
+    if isinstance(call, WithdrawCall):
+        instruments.wagered.add(-cents, currency, call.action)
+    elif isinstance(call, DepositCall):
+        instruments.won.add(cents, currency, call.action)
+    else:
+        instruments.refunded.add(cents, currency)
+
+
+def _begun(telemetry: "Telemetry", items: Sequence[Item], system: str) -> "CommitSpan":
+    return telemetry.commit([item.waiting for item in items if item.waiting is not None], system)
+
+
+def _ended(telemetry: "Telemetry", span: "CommitSpan", items: Sequence[Item], results: list[T]) -> list[T]:
+    instruments, problem, problems = telemetry.instruments, None, 0
+    for item, result in zip(items, results, strict=True):
+        if isinstance(result, Outcome):
+            _note(instruments, item, result)
+        elif isinstance(result, Exception):
+            problem, problems = problem or result, problems + 1
+            if isinstance(result, UnknownSourceError):
+                _note_unknown_source(instruments, item.call)
+    span.end(problem if problems == len(results) else None)
+    return results
+
+
+def _note_unknown_source(instruments: "Instruments", call: WebhookCall) -> None:
+    if isinstance(call, DepositCall | RollbackCall):  # These are kept, because they may be owed.
+        instruments.anomalies.add(1, UNKNOWN_SOURCE)
+
+
+def _note(instruments: "Instruments", item: Item, outcome: Outcome) -> None:
+    note_moved(instruments, item.call, item.terms, outcome)
+    if outcome.anomaly:
+        instruments.anomalies.add(1, outcome.anomaly)
+    if outcome.replayed and item.waiting and item.waiting.webhook:
+        item.waiting.webhook.repeats += (item.call,)

@@ -10,31 +10,50 @@ server's, read row by row after each lock.
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Any, ClassVar, NamedTuple
+from hashlib import sha256
+from operator import attrgetter
+from typing import Any, ClassVar, Final, NamedTuple
 
+from game_operator.codes import BetState
 from game_operator.ledger.api import OPEN_FIRST, Account, BetRecord, CallRecord
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import (
-    BET_COLUMNS,
-    CALL_COLUMNS,
-    CALL_ROW,
     CLOCK,
     JSON_ROWS,
-    KEYS,
     OLDEST_WRITER,
     VERSION,
-    LookUp,
-    anomaly_rows,
-    bet_of,
-    bet_rows,
-    call_rows,
-    changed_bet_rows,
     check_writer,
     refuse_writer,
     sql_texts,
 )
-from game_operator.ledger.rules.book import Changes, Needs, NewFinding, Posting
+from game_operator.ledger.rules.book import Anomaly, Changes, Needs, NewFinding, Posting
 from game_operator.ledger.steps import ConflictError, Execute, Kind, Rows, Steps, Together
+
+#: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
+#: an array each.
+KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
+
+BET_COLUMNS: Final[str] = ", ".join(BetRecord._fields)
+CALL_COLUMNS: Final[str] = ", ".join(CallRecord._fields)
+#: The columns of ``call_rows``.
+CALL_ROW = f"source, {CALL_COLUMNS}, body"
+
+_STATES = dict(BetState.__members__)
+_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id", "settled_by")
+
+
+class LookUp:
+    """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
+
+    def __init__(self, kind: Kind, select: str) -> None:
+        self._one = f"{select} = ?" if kind == "sqlite" else ""
+        self._many = f"{select} IN (SELECT value FROM json_each(?))" if kind == "sqlite" else f"{select} = ANY({KEYS})"  # noqa: S608 - our own text
+
+    def of(self, keys: Set[Any], *before: Any) -> Execute:
+        """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""
+        if self._one and len(keys) == 1:
+            return Execute(self._one, (*before, *keys))
+        return Execute(self._many, (*before, json.dumps(sorted(keys))))
 
 
 class Loaded(NamedTuple):
@@ -240,3 +259,35 @@ class SqlDialect:
 
 #: Rows as JSON, bytes in hexadecimal.
 _encoded = json.JSONEncoder(default=bytes.hex).encode
+
+
+def bet_of(row: Sequence[Any]) -> BetRecord:
+    """Return the bet in a row of BET_COLUMNS."""
+    fields = list(row)
+    fields[8] = _STATES[fields[8]]
+    if fields[14] is not None:
+        fields[14] = bytes(fields[14])  # Some drivers give a memoryview.
+    return BetRecord._make(fields)
+
+
+def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
+    """Return *bets* as rows to insert."""
+    return [(*bet[:8], bet.state.value, *bet[9:15], source, *bet[16:]) for bet in bets]
+
+
+def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
+    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, by, source, bet_id, state)."""
+    return [(*_CHANGED(bet), source, bet.bet_id, bet.state.value) for bet in bets]
+
+
+def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
+    """Return the calls as rows to insert: source, the record, and the body of a claim."""
+    claims = changes.claims
+    if not claims:
+        return [(source, *call, None) for call in changes.calls]
+    return [(source, *call, claims.get(call.tx_id) if call.operation == "deposit" else None) for call in changes.calls]
+
+
+def anomaly_rows(anomalies: Iterable[Anomaly], source: str) -> list[tuple[Any, ...]]:
+    """Return *anomalies* as rows to insert."""
+    return [(source, *each[:-1], sha256(each.body).digest(), each.at_millis, each.at_millis) for each in anomalies]

@@ -1,28 +1,21 @@
 """
 The tables: made and migrated on opening, printed on request, and refused when their version is unknown.
 
-And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
-
 The folder ``schema`` has all tables of ``FIRST_VERSION``, and for each later version one file per
 database, such as ``postgres_0007.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
 if older programs must not write any more. Until the first release, change the tables in the whole files, and raise the
 number there and both numbers here.
 """
 
-import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
 from importlib.resources import files
-from operator import attrgetter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
-from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.rules.book import Anomaly, Changes
 from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 T = TypeVar("T")
@@ -34,6 +27,8 @@ FIRST_VERSION = 6
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
+#: The search_path leads to no schema.
+_NO_SCHEMA = "3F000"
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
@@ -56,6 +51,18 @@ PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 #: Between two statements: each begins in the first column, and what a trigger or a function holds is indented.
 _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 _MADE = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+)(?! PARTITION)\b", re.MULTILINE)
+
+#: A role that can stand in a statement as it is, in quotes.
+_ROLE = re.compile(r"[\w .@-]{1,63}")
+#: The tables whose ids come from a sequence, which the ledger sets where it is behind.
+_NUMBERED = ("postings", "anomalies", "findings")
+_FUNCTIONS = ("make_day", "fold_day")
+
+_USE_SCHEMA = """DO $$ BEGIN
+    EXECUTE 'GRANT USAGE ON SCHEMA ' || (
+        SELECT CAST(relnamespace AS regnamespace) FROM pg_class WHERE oid = to_regclass('{prefix}meta')
+    ) || ' TO {role}';
+END $$;"""
 
 
 def check_prefix(prefix: str) -> str:
@@ -116,23 +123,17 @@ def check_version(version: int | None, prefix: str) -> int:
     Return the version to migrate from, 0 without tables.
 
     Raises:
-        SchemaError: The tables are newer than this program, were made by a version that was never released, or do not
-            say their version.
+        SchemaError: The tables are newer than this program, or have a version that was never released.
     """
     if version is not None and version > VERSION:
         raise SchemaError(
             f"The tables {prefix}* have version {version}, and this program knows version {VERSION}. "
             "A newer program has migrated them: upgrade this one. Programs that ran before go on."
         )
-    if version is not None and version < 1:
-        raise SchemaError(
-            f"The tables {prefix}* do not say which version they have: {prefix}meta has lost rows. Stop the wallet, "
-            "keep a copy of the database, and restore a backup."
-        )
     if version is not None and version < FIRST_VERSION:
         raise SchemaError(
-            f"The tables {prefix}* have version {version}. An unreleased version of this program made them, and they "
-            f"cannot be migrated: drop the tables {prefix}*, and make them anew."
+            f"The tables {prefix}* do not have a version that was ever released, but {version}, so {prefix}meta may "
+            "have lost rows. Stop the wallet, keep a copy of the database, and restore a backup."
         )
     return version or 0
 
@@ -150,13 +151,10 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Steps[Non
         raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
     yield from check()
     if kind == "postgres":
-        for statement in _BEFORE_MIGRATION:
-            yield Execute(statement, ())
         ((path,),) = yield Execute("SELECT current_setting('search_path')", ())
-        # All in one schema: an empty table in another one would hide what is known.
-        yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
+        for statement in _before_migration(prefix):
+            yield Execute(statement, ())
         if version:
-            yield Execute(_waiting_briefly(prefix), ())
             yield Execute(lock_of_calls(prefix), ())
         for statement in statements(kind, prefix, after=version):
             yield Execute(statement, ())
@@ -177,74 +175,48 @@ def lock_of_calls(prefix: str) -> str:
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
 
 
-def _waiting_briefly(prefix: str) -> str:
-    """
-    Return the statement that says how long to wait for such a lock: all calls queue behind who waits for it.
-
-    A vacuum that PostgreSQL has started by itself gives way to who waits for a second.
-    """
-    tables = ", ".join(f"to_regclass('{prefix}{name}')" for name in CALL_TABLES)
+def _alone(prefix: str) -> tuple[str, ...]:
+    """Return the statements that let one process at a time migrate in PostgreSQL."""
     return (
-        "SELECT set_config('lock_timeout', CASE WHEN EXISTS (SELECT FROM pg_locks WHERE relation IN "  # noqa: S608
-        f"({tables}) AND mode = 'ShareUpdateExclusiveLock' AND pid <> pg_backend_pid()) "
-        "THEN '1500ms' ELSE '300ms' END, true)"
+        # A waiter makes all others wait behind it, so we give up soon and try again. But not too soon: PostgreSQL stops
+        # a vacuum that it has started by itself only for who waits a second.
+        "SET LOCAL lock_timeout = '1500ms'",
+        f"SELECT pg_advisory_xact_lock(hashtext('{prefix}migration'))",
     )
 
 
-#: What stands in a search_path for a schema that has the user's name, and names that are not there to be made.
-_OF_USER: Final = '"$user"'
-_NOT_NAMED: Final = (_OF_USER, '""')
-_SCHEMA_NAMES: Final = re.compile(r'"(?:[^"]|"")*"|[^\s,"]+')
-_FIRST_THERE: Final = (
-    "SELECT quote_ident(name), nspname IS NOT NULL FROM unnest(CAST(? AS text[])) WITH ORDINALITY AS path(name, place) "
-    "LEFT JOIN pg_namespace ON nspname = name ORDER BY nspname IS NULL, place LIMIT 1"
-)
-#: Tables in a schema of PostgreSQL's own would be refused, or go with the connection.
-_SEARCHED: Final = (
-    "SELECT nullif(left(current_schema(), 3) = 'pg_', true), current_setting('search_path'), quote_ident(current_user)"
-)
-#: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
-_BESIDE_OLDER = (
-    "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
-    "current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass(?)"
-)
-_BEFORE_MIGRATION = (
-    # One table is for ledgers of all prefixes, which may be opened for the first time at once.
-    f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
-    # Whole tables are read, unlike by calls.
-    "SET LOCAL statement_timeout = 0",
-    "SET LOCAL enable_seqscan = on",
-)
+def _before_migration(prefix: str) -> tuple[str, ...]:
+    """Return the statements that go before the tables in PostgreSQL."""
+    return (
+        # One table is for ledgers of all prefixes, which may be opened for the first time at once.
+        f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
+        # Whole tables are read, unlike by calls.
+        "SET LOCAL statement_timeout = 0",
+        "SET LOCAL enable_seqscan = on",
+        # PostgreSQL makes tables in the first schema of the path, and finds older ones in any. All must be in one: an
+        # empty table in another would hide what is known.
+        (
+            "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "  # noqa: S608
+            f"current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass('{prefix}meta')"
+        ),
+    )
 
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:
     """Do the same in PostgreSQL, one process at a time."""
-    # A waiter makes all others wait behind it, so we give up soon and try again.
-    yield Execute("SET LOCAL lock_timeout = '1s'", ())
-    yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
+    for statement in _alone(prefix):
+        yield Execute(statement, ())
     yield from migration("postgres", prefix, migrate, check)
     yield from _check_grants(prefix)
 
 
-def by_owner(prefix: str, script: Steps[T]) -> Steps[T]:
-    """Run *script*, which changes tables; raise SchemaError if this user may not."""
+@contextmanager
+def rights_explained(prefix: str) -> Iterator[None]:
+    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside, or a schema."""
     try:
-        return (yield from script)
-    except Exception as failed:  # Psycopg's, as below.
-        if getattr(failed, "sqlstate", None) != DENIED:
-            raise
-        raise SchemaError(
-            f"The ledger's user may not look after the tables {prefix}*: {str(failed).splitlines()[0]}. Let somebody "
-            "who may run what `game-operator ledger schema --sql --grants ROLE` prints, for the role of this user."
-        ) from failed
-
-
-def rights_explained(prefix: str, work: Steps[T]) -> Steps[T]:
-    """Do *work* of staff; raise SchemaError if this user of PostgreSQL lacks a right."""
-    try:
-        return (yield from work)
+        yield
     except Exception as failed:  # Psycopg's, which is not imported here: it is known by its SQLSTATE.
-        if getattr(failed, "sqlstate", None) != DENIED:
+        if getattr(failed, "sqlstate", None) not in (DENIED, _NO_SCHEMA):
             raise
         raise SchemaError(
             f"The ledger's user lacks a right on the tables {prefix}*: {str(failed).splitlines()[0]}. What was "
@@ -269,6 +241,54 @@ def _check_grants(prefix: str) -> Steps[None]:
             f"The ledger's user may not read and write some of the tables {prefix}*. Let their owner run: "
             f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
         )
+
+
+def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None) -> str:
+    """
+    Return one transaction that makes or migrates the tables, "" if there is nothing to do.
+
+    Args:
+        kind: The database.
+        prefix: How the names of the tables begin.
+        after: The version that the tables have; 0 without tables.
+        role: In PostgreSQL, who serves from them, and needs rights for all but migrating.
+
+    Raises:
+        ConfigurationError: *prefix* or *role* is invalid.
+    """
+    parts = [ddl(kind, check_prefix(prefix), after=after)] if after < VERSION else []
+    if parts and after and kind == "postgres":
+        parts.insert(0, f"{lock_of_calls(prefix)};\n")
+    if role is not None:
+        parts.append(grants(prefix, role))
+    if not parts:
+        return ""
+    begin = "BEGIN IMMEDIATE;\n"
+    if kind == "postgres":  # As when a program migrates.
+        begin = "".join(f"{each};\n" for each in ("BEGIN", *_alone(prefix), *_before_migration(prefix)))
+    return f"{begin}\n" + "\n".join(parts) + "\nCOMMIT;\n"
+
+
+def grants(prefix: str, role: str) -> str:
+    """Return what lets *role* do everything in PostgreSQL but migrate the tables *prefix*, which it need not own."""
+    if not _ROLE.fullmatch(role):
+        raise ConfigurationError(
+            f"The role {shown(role)} is invalid.",
+            remedy="Pass 1 to 63 letters, digits, blanks and _ . @ - of its name.",
+        )
+    quoted = f'"{role}"'
+    tables = ", ".join(table_names("postgres", prefix))
+    sequences = ", ".join(f"{prefix}{name}_id_seq" for name in _NUMBERED)
+    functions = ", ".join(f"{prefix}{name}(date)" for name in _FUNCTIONS)
+    use = _USE_SCHEMA.replace("{prefix}", prefix).replace("{role}", quoted)
+    return f"""-- All but migrating needs these rights. DELETE is for maintain, the default partition for the doctor.
+{use}
+GRANT SELECT, INSERT, UPDATE ON {tables} TO {quoted};
+GRANT SELECT ON {prefix}postings_default TO {quoted};
+GRANT DELETE ON {prefix}postings TO {quoted};
+GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequences} TO {quoted};
+GRANT EXECUTE ON FUNCTION {functions} TO {quoted};
+"""
 
 
 def refuse_writer(oldest: int | None, prefix: str) -> None:
@@ -312,35 +332,10 @@ def has_table(kind: Kind, name: str) -> Steps[bool]:
 
 
 def found_version(kind: Kind, prefix: str) -> Steps[int | None]:
-    """
-    Return the version of the tables; None if there are none, and 0 if they do not say.
-
-    Raises:
-        SchemaError: There can be none, because the search_path of PostgreSQL leads to no schema.
-    """
+    """Return the version of the tables; None if there are none, and 0 if they do not say."""
     if (yield from has_table(kind, f"{prefix}meta")):
         return (yield from stored_version(prefix)) or 0
-    if kind == "postgres":
-        yield from check_search_path()
     return None
-
-
-def check_search_path() -> Steps[None]:
-    """Raise SchemaError, with the line to run, if this user finds no schema of its search_path in PostgreSQL."""
-    rows: Rows = yield Execute(_SEARCHED, ())
-    found, path, user = rows[0]
-    if found is not None:
-        return
-    what = f"The search_path of the role {user} is {shown(path)}, and it leads to no schema, so tables have no place."
-    named = [name for name in _SCHEMA_NAMES.findall(path) if name not in _NOT_NAMED and not name.startswith("pg_")]
-    if not named and _OF_USER not in path:
-        raise SchemaError(what, remedy=f"Run: ALTER ROLE {user} SET search_path = public;")
-    names = [name[1:-1].replace('""', '"') if name[0] == '"' else name.lower() for name in named or [user]]
-    rows = yield Execute(_FIRST_THERE, (names,))
-    schema, exists = rows[0]
-    if exists:
-        raise SchemaError(what, remedy=f"Its owner runs: GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};")
-    raise SchemaError(what, remedy=f"Run: CREATE SCHEMA {schema} AUTHORIZATION {user};")
 
 
 def stored_version(prefix: str) -> Steps[int | None]:
@@ -358,68 +353,9 @@ DURABLE = (
     "('off', 'local'))"
 )
 
-#: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
-#: an array each.
-KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
-
 #: PostgreSQL: rows as one JSON text, an array of arrays.
 JSON_ROWS = "json_array_elements(CAST(CAST(? AS text) AS json)) AS item"
-
-
-class LookUp:
-    """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
-
-    def __init__(self, kind: Kind, select: str) -> None:
-        self._one = f"{select} = ?" if kind == "sqlite" else ""
-        self._many = f"{select} IN (SELECT value FROM json_each(?))" if kind == "sqlite" else f"{select} = ANY({KEYS})"  # noqa: S608 - our own text
-
-    def of(self, keys: Set[Any], *before: Any) -> Execute:
-        """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""
-        if self._one and len(keys) == 1:
-            return Execute(self._one, (*before, *keys))
-        return Execute(self._many, (*before, json.dumps(sorted(keys))))
-
-
-BET_COLUMNS: Final[str] = ", ".join(BetRecord._fields)
-CALL_COLUMNS: Final[str] = ", ".join(CallRecord._fields)
-#: The columns of ``call_rows``.
-CALL_ROW = f"source, {CALL_COLUMNS}, body"
 
 #: The account of a posting, and what came to it, or went when negative; the braces take "" or an alias with its dot.
 POSTING_ACCOUNT = "COALESCE({0}to_account, {0}from_account)"
 POSTING_DELTA = "CASE WHEN {0}to_account IS NULL THEN -{0}amount_cents ELSE {0}amount_cents END"
-
-_STATES = dict(BetState.__members__)
-_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id", "settled_by")
-
-
-def bet_of(row: Sequence[Any]) -> BetRecord:
-    """Return the bet in a row of BET_COLUMNS."""
-    fields = list(row)
-    fields[8] = _STATES[fields[8]]
-    if fields[14] is not None:
-        fields[14] = bytes(fields[14])  # Some drivers give a memoryview.
-    return BetRecord._make(fields)
-
-
-def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
-    """Return *bets* as rows to insert."""
-    return [(*bet[:8], bet.state.value, *bet[9:15], source, *bet[16:]) for bet in bets]
-
-
-def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
-    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, by, source, bet_id, state)."""
-    return [(*_CHANGED(bet), source, bet.bet_id, bet.state.value) for bet in bets]
-
-
-def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
-    """Return the calls as rows to insert: source, the record, and the body of a claim."""
-    claims = changes.claims
-    if not claims:
-        return [(source, *call, None) for call in changes.calls]
-    return [(source, *call, claims.get(call.tx_id) if call.operation == "deposit" else None) for call in changes.calls]
-
-
-def anomaly_rows(anomalies: Iterable[Anomaly], source: str) -> list[tuple[Any, ...]]:
-    """Return *anomalies* as rows to insert."""
-    return [(source, *each[:-1], sha256(each.body).digest(), each.at_millis, each.at_millis) for each in anomalies]

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_ROW, OLDEST_WRITER, VERSION, sql_texts
+from game_operator.ledger.engine.dialects import BET_COLUMNS, CALL_ROW
+from game_operator.ledger.engine.tables import OLDEST_WRITER, VERSION, sql_texts
 from game_operator.ledger.rules.book import Item, asks_operator, currency_named
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents

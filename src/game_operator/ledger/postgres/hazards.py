@@ -141,10 +141,6 @@ _BEHIND = (
     "land out of order. Let the table's owner run: SELECT setval('{sequence}', {value}); and, for the next time, "
     "GRANT SELECT, UPDATE ON SEQUENCE {sequence} TO the ledger's user."
 )
-_UNKNOWN = (
-    "The ledger's user may not look at the sequence {sequence}: whether it is behind the ids of {table} is unknown. "
-    "Let the table's owner run: GRANT SELECT, UPDATE ON SEQUENCE {sequence} TO the ledger's user."
-)
 
 
 def _constraint_of(failed: BaseException | None) -> str:
@@ -166,7 +162,6 @@ class Identities:
         texts = [sql_texts(__package__, "hazards.sql", prefix=prefix, table=table) for table in self._keys]
         self._compare = " UNION ALL ".join(each["compare"] for each in texts)
         self._advance = texts[0]["advance"]
-        self._logged: set[tuple[str, bool]] = set()
 
     def table_of(self, failed: BaseException) -> str | None:
         """Return the table whose new id was taken already, if that is what any driver's *failed* says."""
@@ -197,17 +192,13 @@ class Identities:
                 parameters = (sequence, sequence, highest + _STEP, sequence, highest)
                 done: Rows = yield Execute(self._advance, parameters)
                 if done:
-                    text, extra = (
-                        "The sequence %s was behind the ids of %s: set to %s.",
-                        {"event": "ledger.sequence_set"},
-                    )
+                    extra = {"event": "ledger.sequence_set"}
+                    text = "The sequence %s was behind the ids of %s: set to %s."
                     _LOG.warning(text, sequence, table, done[0][0], extra=extra)
                 continue
-            behind = last is not None or table == failed_table
-            message = (_BEHIND if behind else _UNKNOWN).format(table=table, sequence=sequence, value=highest + _STEP)
-            if (sequence, behind) not in self._logged:
-                self._logged.add((sequence, behind))
-                level, extra = logging.ERROR if behind else logging.WARNING, {"event": "ledger.sequence_behind"}
-                _LOG.log(level, message, extra=extra)
+            if last is None and table != failed_table:
+                continue  # This user may not look at it. The doctor says so.
+            message = _BEHIND.format(table=table, sequence=sequence, value=highest + _STEP)
+            _LOG.error(message, extra={"event": "ledger.sequence_behind"})
             if table == failed_table:
                 raise LedgerError(message)

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import weakref
 from collections.abc import Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,8 +29,7 @@ class SocketReader:
     Waits for one connection, like its ``wait``.
 
     The reader has a separate file descriptor for the socket. Psycopg adds and removes readers for the connection's, and
-    libpq closes that when the server is gone. The loop refers to the reader weakly, so that a ledger that was never
-    closed can be collected.
+    libpq closes that when the server is gone.
     """
 
     #: The loop that the reader is on.
@@ -77,7 +75,7 @@ class SocketReader:
             if self._socket is None:
                 self._socket = socket.socket(fileno=os.dup(self._connection.pgconn.socket))
             # Without the context of the call that happens to be the first.
-            Context().run(loop.add_reader, self._socket.fileno(), _wake, weakref.ref(self))
+            Context().run(loop.add_reader, self._socket.fileno(), self._read)
         except (OSError, NotImplementedError):  # No descriptor is left, or such a loop has no readers: psycopg waits.
             return False
         self._loop = loop
@@ -98,24 +96,6 @@ class SocketReader:
             answer.set_result(_resumed(self._work, Ready.R))
         except Exception as raised:  # It belongs to the task that waits.
             answer.set_exception(raised)
-
-    def __del__(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is not None and not loop.is_closed() and self._socket is not None:
-            # Any thread may collect it. The loop must forget the descriptor before another socket gets its number.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_removed, loop, self._socket)
-
-
-def _wake(reader: "weakref.ref[SocketReader]") -> None:
-    found = reader()
-    if found is not None:
-        found._read()
-
-
-def _removed(loop: asyncio.AbstractEventLoop, its_socket: socket.socket) -> None:
-    loop.remove_reader(its_socket.fileno())
-    its_socket.close()
 
 
 def _resumed(work: "PQGen[Any]", ready: Any) -> tuple[Any, Any]:

@@ -135,9 +135,6 @@ class _Store:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
         return self._done(self._express_done(items))
 
-    def tidy(self) -> None:
-        """Do nothing: a server looks after its files."""
-
     def close(self) -> Any:
         """Close the connection."""
         return self._done(self._drop())
@@ -163,9 +160,7 @@ class _Store:
         leave = pipeline.__aexit__ if self._awaits else pipeline.__exit__
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
-    def _run(
-        self, script: Callable[[], Steps[T]], attempt: Callable[[Callable[[], Steps[T]]], Steps[T]] | None = None
-    ) -> Steps[T]:
+    def _run(self, script: Callable[[], Steps[T]]) -> Steps[T]:
         until, nap = time.monotonic() + self._patience_seconds, 0.005
         doubt = " A call under way may have been committed: its repeat finds out." if self._session else ""
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
@@ -174,7 +169,7 @@ class _Store:
             try:
                 if table is not None:  # A new id in it was not new, so its sequence is behind.
                     yield from self._attempt(partial(self._identities.advanced, failed_table=table))
-                return (yield from (attempt or self._attempt)(script))
+                return (yield from self._attempt(script))
             except (*_AGAIN, *_GONE, *_OLD_ID) as failed:
                 theirs, self._theirs = self._theirs, None
                 if failed is theirs:

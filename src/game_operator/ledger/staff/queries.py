@@ -31,13 +31,10 @@ from game_operator.ledger.engine.address import (
     sentences,
     unknown_database,
 )
-from game_operator.ledger.engine.dialects import Balances
+from game_operator.ledger.engine.dialects import BET_COLUMNS, CALL_COLUMNS, Balances, bet_of
 from game_operator.ledger.engine.tables import (
-    BET_COLUMNS,
-    CALL_COLUMNS,
     POSTING_ACCOUNT,
     POSTING_DELTA,
-    bet_of,
     check_prefix,
     check_version,
     found_version,
