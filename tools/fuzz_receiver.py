@@ -13,6 +13,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def main(seconds: int) -> None:
 def _target() -> Callable[[bytes], None]:
     from game_operator import Profile
     from game_operator.webhooks import AcceptUnsigned, WebhookReceiver, success
-    from tests.support.webhooks import read_reply
+    from tests.support.webhooks import read_reply, reply_of
 
     warnings.simplefilter("ignore")
     logging.getLogger("game_operator").addHandler(_Formatting())
@@ -81,8 +82,8 @@ def _target() -> Callable[[bytes], None]:
         assert reply.status == (404 if path == "/nowhere" else 200)
         assert reply.headers["content-length"] == str(len(reply.body))
         if reply.body.startswith(b"["):
-            for item in json.loads(reply.body):
-                read_reply(json.dumps({name: item[name] for name in item if name != "tx_id"}).encode())
+            for item in json.loads(reply.body, parse_float=Decimal):
+                reply_of({name: item[name] for name in item if name != "tx_id"})
         else:
             assert read_reply(reply.body).timestamp is not None
 

@@ -24,6 +24,7 @@ __all__ = [
     "code_of",
     "encoded",
     "read_reply",
+    "reply_of",
     "signature_of",
     "signed",
     "told",
@@ -84,7 +85,11 @@ def signed(private_key: RSAPrivateKey, body: bytes) -> dict[str, str]:
 
 def read_reply(body: bytes) -> Reply:
     """Return the reply in *body*; fail unless it has the exact form in which we write it (spec §2.1)."""
-    value = json.loads(body, parse_float=Decimal)
+    return reply_of(json.loads(body, parse_float=Decimal))
+
+
+def reply_of(value: dict[str, Any]) -> Reply:
+    """Return the reply that is the JSON object *value*, with its numbers as Decimals, as ``read_reply`` does."""
     code, balance = value.get("code"), value.get("balance")
     names = ["type", *["code"] * (code is not None), *["balance"] * (balance is not None), "timestamp"]
     assert list(value) == names
