@@ -77,11 +77,14 @@ UNUSABLE = [
     pytest.param("pkcs1 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#1: wrong passphrase"),
     pytest.param("pkcs8 encrypted", "hunter2 \ud800", ["passphrase is wrong"], id="a passphrase no file can have"),
     pytest.param("encrypted and damaged", PASSPHRASE, ["passphrase is wrong", "damaged"], id="encrypted and damaged"),
-    pytest.param("pkcs8 encrypted", f"{PASSPHRASE}\n", ["wrong", "line breaks"], id="a line end"),
-    pytest.param("pkcs8 encrypted", f'"{PASSPHRASE}"', ["wrong", "Quotes"], id="a quoted passphrase"),
+    pytest.param("pkcs8 encrypted", f"{PASSPHRASE}\n", ["the passphrase ends with a line break"], id="a line end"),
+    pytest.param("pkcs1 encrypted", f"{PASSPHRASE}\r\n", ["the passphrase ends with a line break"], id="CRLF"),
+    pytest.param("pkcs8 encrypted", f"{PASSPHRASE}\n".encode(), ["ends with a line break"], id="a line end, as bytes"),
+    pytest.param("pkcs8 encrypted", f'"{PASSPHRASE}"', ["the passphrase is in quotes"], id="a quoted passphrase"),
+    pytest.param("pkcs1 encrypted", f"'{PASSPHRASE}'".encode(), ["is in quotes"], id="quoted, as bytes"),
     pytest.param("pkcs8 encrypted", f'"{PASSPHRASE}', ["passphrase is wrong"], id="half a pair of quotes"),
-    pytest.param("another cipher", PASSPHRASE, ["cannot be decrypted"], id="another cipher"),
-    pytest.param("half a header", PASSPHRASE, ["is not encrypted"], id="half a header"),
+    pytest.param("another cipher", PASSPHRASE, ["cipher", "DEK-Info", "openssl pkcs8 -topk8"], id="another cipher"),
+    pytest.param("half a header", PASSPHRASE, ["Proc-Type and DEK-Info are damaged", "Copy it"], id="half a header"),
     pytest.param("pkcs8", PASSPHRASE, ["not encrypted", "Leave the passphrase"], id="a passphrase for an open key"),
     pytest.param("empty", None, ["is empty"], id="nothing at all"),
     pytest.param("blank", None, ["is empty"], id="nothing but blanks"),
@@ -119,7 +122,7 @@ def test_a_key_in_any_usual_form_signs(
         assert verify(public_key, b"acme", Signature.of(signer.sign(b"acme")))
 
 
-@pytest.mark.parametrize("document", ["pkcs8", "pkcs1", "pkcs8 encrypted"])
+@pytest.mark.parametrize("document", ["pkcs8", "pkcs1", "pkcs8 encrypted", "pkcs1 encrypted"])
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -136,7 +139,7 @@ def test_a_key_in_any_usual_form_signs(
 def test_a_key_whose_line_ends_were_spoilt_signs(
     documents: dict[str, bytes], document: str, spoil: Callable[[str], str], public_key: RSAPublicKey
 ) -> None:
-    """Panels, secret stores and .env files change line ends; base64 shows where they were (spec §5)."""
+    """Panels, secret stores and .env files change line ends; base64 and headers show where they were (spec §5)."""
     pem = spoil(documents[document].decode())
     signer = load_signer(pem, PASSPHRASE if "encrypted" in document else None)
     assert isinstance(signer, LocalSigner)

@@ -50,6 +50,13 @@ _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _PUBLIC = re.compile(rb"-----BEGIN (?:RSA )?PUBLIC KEY-----")
+#: The headers of an encrypted PKCS#1 key, whose length shows where they end if the line ends are lost.
+_HEADERS = re.compile(
+    rb"\s*(Proc-Type: 4,ENCRYPTED)\s*(DEK-Info: (?:AES-[0-9]{3}-CBC,[0-9A-Fa-f]{32}|DES-EDE3-CBC,[0-9A-Fa-f]{16}))"
+)
+#: What a file or an .env reader leaves around a passphrase.
+_LINE_ENDS: Final = ("\n", "\r", b"\n", b"\r")
+_QUOTES: Final = ('"', "'", b'"', b"'")
 
 _MAKE_ONE = "Pass an RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
 _WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
@@ -216,7 +223,7 @@ def _private_block(name: str, pem: bytes) -> bytes:
     blocks = {match[0]: match[1] for match in _BLOCK.finditer(pem)}
     private = [block for block, label in blocks.items() if label.endswith(b"PRIVATE KEY")]
     if len(private) == 1:
-        return _with_line_ends(private[0])
+        return _with_line_ends(name, private[0])
     if private:
         problem = f"holds {len(private)} private keys, and which one signs is not clear"
         raise _unfit(name, problem, "Keep one in the file.")
@@ -229,16 +236,19 @@ def _private_block(name: str, pem: bytes) -> bytes:
     raise _unfit(name, "holds no private key", _MAKE_ONE)
 
 
-def _with_line_ends(block: bytes) -> bytes:
+def _with_line_ends(name: str, block: bytes) -> bytes:
     """Return *block* with the line ends that hosting panels, secret stores and .env files lose, escape or indent."""
     # Neither base64 nor a header has a backslash.
     text = re.sub(rb"\\+[rn]", b"\n", block)
-    parts = _BLOCK.fullmatch(text)
+    headers, parts = b"", _BLOCK.fullmatch(text)
     assert parts is not None  # An escape is no part of the first or the last line.
     label, body = parts.groups()
-    if b"Proc-Type" in body:  # The headers of an encrypted PKCS#1 key end with a blank line.
-        return text
-    return b"-----BEGIN %b-----\n%b\n-----END %b-----\n" % (label, b"\n".join(body.split()), label)
+    if found := _HEADERS.match(body):
+        headers, body = b"%b\n%b\n\n" % found.groups(), body[found.end() :]
+    elif b"DEK-Info" in body or b"Proc-Type" in body:
+        problem = "has a cipher that cannot be read here, or its lines Proc-Type and DEK-Info are damaged"
+        raise _unfit(name, problem, f"{_COPY_AGAIN} {_CONVERT}")
+    return b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (label, headers, b"\n".join(body.split()), label)
 
 
 def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> object:
@@ -264,8 +274,11 @@ def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> objec
         raise _unfit(name, "has a cipher that cannot be read here", _CONVERT) from None
     except (ValueError, TypeError):
         if encrypted:
-            problem = "the passphrase is wrong, or the key is damaged"
-            remedy = "Check the passphrase. Quotes and line breaks around it are a part of it."
+            problem, remedy = "the passphrase is wrong, or the key is damaged", "Check the passphrase first."
+            if passphrase is not None and passphrase[-1:] in _LINE_ENDS:
+                problem, remedy = "the passphrase ends with a line break", "Remove the line break."
+            elif passphrase is not None and passphrase[:1] == passphrase[-1:] and passphrase[:1] in _QUOTES:
+                problem, remedy = "the passphrase is in quotes", "Remove the quotes, unless they are a part of it."
             raise _unfit(name, f"cannot be decrypted: {problem}", remedy) from None
         problem = "is damaged: it looks like a private key and cannot be read as one"
         raise _unfit(name, problem, _COPY_AGAIN) from None
