@@ -186,7 +186,7 @@ def test_the_wallet_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @contextmanager
 def _served(folder: Path, url: str) -> Iterator[int]:
     key = str(folder / "service.pub.pem")
-    server = started("serve", "--service-public-key", key, "--port", "0", "--database", url)
+    server = started("serve", "--service-key", key, "--port", "0", "--database", url)
     try:
         assert server.stdout is not None
         yield int(re.findall(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())[0])

@@ -124,7 +124,7 @@ class WalletProcess:
 
     def start(self) -> None:
         """Start; return when it takes calls."""
-        command = ["serve", "--json", "--database", self._database, "--service-public-key", str(self._key_file)]
+        command = ["serve", "--json", "--database", self._database, "--service-key", str(self._key_file)]
         command += ["--port", str(self._port), "--host", self._host, *self._options]
         with self._log.open("ab") as log:
             if self._environment is None:

@@ -52,7 +52,7 @@ _BACKLOG: Final = 2048
 class ServedOptions:
     """The wallet, whose calls it answers, and what it reports."""
 
-    service_public_key: list[Path]
+    service_key: list[Path]
     profile: ProfileFile = None
     source: Source = ""
     migrate: bool = True
@@ -163,7 +163,7 @@ def _signed_by(keys: list[Path]) -> "Authenticator":
         remedy = f"Ask the provider for its public RSA key (PEM, {MIN_KEY_BITS} bits or more)."
         if wrong.setting == "public_key":
             remedy = f"{wrong.remedy} {remedy}"
-        raise ConfigurationError(f"--service-public-key: {wrong.what}", remedy=remedy) from None
+        raise ConfigurationError(f"--service-key: {wrong.what}", remedy=remedy) from None
 
 
 def _new_telemetry() -> "Telemetry":
@@ -257,7 +257,7 @@ class _Service:
             profile = read_profile(self.served.profile)
             instances, currency_of = life.enter_context(self.games.known(lambda: SqlLedger(**self.of_ledger)))
             receiver = WebhookReceiver(
-                authenticator=_signed_by(self.served.service_public_key),
+                authenticator=_signed_by(self.served.service_key),
                 profile=profile,
                 instances=instances,
                 telemetry=telemetry,
@@ -333,7 +333,7 @@ def serve(
     """
     if sys.platform == "win32":
         raise ConfigurationError("game-operator serve needs Unix. Serve from a program of yours under uvicorn.")
-    _signed_by(served.service_public_key)
+    _signed_by(served.service_key)
     read_profile(served.profile)
     games.check()
     if len(place.columns) > 1:

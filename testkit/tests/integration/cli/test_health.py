@@ -269,7 +269,7 @@ def test_probes_are_answered_whatever_the_network_does(
     key = tmp_path / "service.pem"
     key.write_bytes(public_pem)
     with Machine(postgres_url, tmp_path) as machine, ThreadPoolExecutor(1) as pool:
-        options = ("--database", machine.url, "--service-public-key", str(key), "--port", "0", "--json", *workers)
+        options = ("--database", machine.url, "--service-key", str(key), "--port", "0", "--json", *workers)
         with subprocess.Popen(
             machine.seen_by(*COMMAND, "serve", *options),
             stdout=subprocess.PIPE,

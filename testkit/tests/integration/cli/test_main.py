@@ -265,7 +265,7 @@ def test_a_command_without_its_extra_says_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     key = tmp_path / "service.pub.pem"
     key.write_bytes(public_pem)
-    told = run("serve", "--database", f"sqlite:///{tmp_path / 'w.db'}", "--service-public-key", key)
+    told = run("serve", "--database", f"sqlite:///{tmp_path / 'w.db'}", "--service-key", key)
     assert (told.code, told.out) == (2, "")
     assert told.err == (
         "Error: game-operator serve needs the package uvicorn. Install the extra: pip install 'game-operator[serve]'\n"

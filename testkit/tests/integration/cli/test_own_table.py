@@ -69,7 +69,7 @@ WIN = DepositCall(player_id="ann", bet_id="b1", amount_cents=1250)
 @pytest.mark.outside
 def test_it_is_served(database: str, keys: KeyFiles) -> None:
     """Calls move the operator's rows, and no account of the ledger's own comes to be."""
-    args = ("--port", "0", "--json", "--database", database, "--service-public-key", str(keys.public), *_OPTIONS)
+    args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
     with started("serve", *args) as process:
         try:
             assert process.stdout is not None
@@ -192,7 +192,7 @@ def test_a_ledger_with_balances_of_its_own_takes_no_note_of_the_options(run: Run
 def test_a_key_of_two_columns_is_not_served(run: Run, database: str, keys: KeyFiles) -> None:
     """A call names a player, and no currency."""
     key = ("--accounts-key", "id,currency")
-    args = ("--database", database, "--service-public-key", keys.public, "--port", 0)
+    args = ("--database", database, "--service-key", keys.public, "--port", 0)
     told = run("serve", *args, *_OPTIONS[:2], *key, *_OPTIONS[4:])
     assert told.code == 2
     assert "--accounts-key names 2 columns, and serve cannot know the account of a call" in told.err
@@ -201,7 +201,7 @@ def test_a_key_of_two_columns_is_not_served(run: Run, database: str, keys: KeyFi
 @pytest.fixture
 def wallet(database: str, keys: KeyFiles) -> Iterator[str]:
     """Where `serve` answers for the operator's table."""
-    args = ("--port", "0", "--json", "--database", database, "--service-public-key", str(keys.public), *_OPTIONS)
+    args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
     with started("serve", *args) as process:
         try:
             assert process.stdout is not None
@@ -387,7 +387,7 @@ def test_a_plan_needs_to_know_the_players(run: Run, customer: str, sandbox: Sand
     assert "players checked  yes" in run(*plan[:2], "autumn", *plan[3:], *_OPTIONS).out
 
 
-@pytest.mark.parametrize("line", [*_OPENING, "ledger schema --sql", "serve --service-public-key {key} --port 0"])
+@pytest.mark.parametrize("line", [*_OPENING, "ledger schema --sql", "serve --service-key {key} --port 0"])
 def test_a_search_path_to_nowhere(
     run: Run, line: str, postgres_url: str, keys: KeyFiles, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,7 @@ def test_prometheus_counts_the_calls_of_all_workers(keys: KeyFiles, postgres_url
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal(100))
     served = ("serve", "--port", 0, "--json", "--telemetry", "--workers", 2)
-    where = ("--database", postgres_url, "--service-public-key", keys.public)
+    where = ("--database", postgres_url, "--service-key", keys.public)
     with (
         _prometheus(tmp_path, metrics) as asked,
         _running(sys.executable, _PROGRAM, *served, *where, METRICS_FOLDER=str(metrics)) as wallet,

@@ -46,7 +46,7 @@ def serving(keys: KeyFiles, database: str, *args: object, files: int = 1024) -> 
         "--json",
         "--database",
         database,
-        "--service-public-key",
+        "--service-key",
         str(keys.public),
         *map(str, args),
     ]

@@ -61,7 +61,7 @@ def test_spans_and_metrics_go_to_the_sdk_of_the_process(
     (tmp_path / "service.pem").write_bytes(public_pem)
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal(100))
-    command = ("--port", "0", "--json", "--database", url, "--service-public-key", str(tmp_path / "service.pem"))
+    command = ("--port", "0", "--json", "--database", url, "--service-key", str(tmp_path / "service.pem"))
     with subprocess.Popen(
         [*COMMAND, "serve", *command, "--telemetry", *options],
         stdout=subprocess.PIPE,
@@ -93,8 +93,6 @@ def test_telemetry_without_an_sdk_is_refused(run: Run, tmp_path: Path, public_pe
     """It would go nowhere: the command says how to start it."""
     (tmp_path / "service.pem").write_bytes(public_pem)
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    told = run(
-        "serve", "--database", url, "--service-public-key", str(tmp_path / "service.pem"), "--telemetry", "--port", "0"
-    )
+    told = run("serve", "--database", url, "--service-key", str(tmp_path / "service.pem"), "--telemetry", "--port", "0")
     assert told.code == 2
     assert "opentelemetry-instrument game-operator serve" in " ".join(told.err.split())

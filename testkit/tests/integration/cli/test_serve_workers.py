@@ -83,7 +83,7 @@ def is_listening(url: str) -> bool:
 @pytest.mark.torture
 def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, database: str) -> None:
     """A worker that is killed has a successor at the same port; after SIGTERM nothing is left."""
-    options = ("--database", database, "--service-public-key", keys.public, "--workers", 1)
+    options = ("--database", database, "--service-key", keys.public, "--workers", 1)
     with serving(*options) as (url, process):
         (first,) = workers_of(process)
         assert balance(url, keys) == (200, None)
@@ -109,7 +109,7 @@ def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, da
 def test_what_is_seen_on_opening_is_said_once(keys: KeyFiles, database: str) -> None:
     """By the supervisor; neither its worker nor its successor repeats it."""
     damage(database, ["UPDATE {p}postings SET at_millis = at_millis + 600000"])
-    options = ("--database", database, "--service-public-key", keys.public, "--workers", 1)
+    options = ("--database", database, "--service-key", keys.public, "--workers", 1)
     with serving(*options) as (_, process):
         (first,) = workers_of(process)
         os.kill(process.pid, signal.SIGHUP)
@@ -123,7 +123,7 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
     """The old one goes on, with what it has read; when the fault is removed, the next restart succeeds."""
     key = tmp_path / "service.pub.pem"
     key.write_bytes(keys.public.read_bytes())
-    with serving("--database", database, "--service-public-key", key, "--workers", 1) as (url, process):
+    with serving("--database", database, "--service-key", key, "--workers", 1) as (url, process):
         old = workers_of(process)
         key.rename(tmp_path / "away.pem")
         os.kill(process.pid, signal.SIGHUP)
@@ -137,9 +137,7 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
         assert balance(url, keys) == (200, None)
         ended = stopped(process, signal.SIGINT)
     assert ended.code == 0
-    assert re.search(
-        rf"This process cannot serve: --service-public-key: '{key}' cannot be read: No such file", ended.err
-    )
+    assert re.search(rf"This process cannot serve: --service-key: '{key}' cannot be read: No such file", ended.err)
     assert f"keeping worker [{old[0]}] and aborting the restart." in ended.err
 
 
@@ -148,7 +146,7 @@ def test_workers_end_when_their_supervisor_is_killed(keys: KeyFiles, postgres_ur
     """All of them, and the port is free: nothing but the pipe between them says that it is gone."""
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal("100.00"))
-    options = ("--database", postgres_url, "--service-public-key", keys.public, "--workers", 2)
+    options = ("--database", postgres_url, "--service-key", keys.public, "--workers", 2)
     with serving(*options) as (url, process):
         wait_until(lambda: len(workers_of(process)) == 2)
         workers = workers_of(process)
@@ -163,7 +161,7 @@ def test_workers_end_when_their_supervisor_is_killed(keys: KeyFiles, postgres_ur
 @pytest.mark.parametrize("workers", [None, 1])
 def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int | None) -> None:
     """After SIGTERM it goes on for --drain-seconds, and /readyz says that it will stop."""
-    options = ["--database", database, "--service-public-key", keys.public, "--drain-seconds", 1.5]
+    options = ["--database", database, "--service-key", keys.public, "--drain-seconds", 1.5]
     if workers is not None:
         options += ["--workers", workers]
     with serving(*options) as (url, process):
@@ -179,7 +177,7 @@ def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int |
 @pytest.mark.torture
 def test_a_restart_may_be_asked_of_all_processes(keys: KeyFiles, database: str) -> None:
     """Of workers and of Python's process that tidies up, too: they leave it to the supervisor."""
-    with serving("--database", database, "--service-public-key", keys.public, "--workers", 1) as (url, process):
+    with serving("--database", database, "--service-key", keys.public, "--workers", 1) as (url, process):
         for _ in range(2):
             (old,) = workers_of(process)
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
@@ -196,7 +194,7 @@ def test_a_restart_may_be_asked_of_all_processes(keys: KeyFiles, database: str) 
 @pytest.mark.torture
 def test_workers_that_are_told_to_stop_drain_too(keys: KeyFiles, database: str) -> None:
     """As when SIGTERM goes to all processes of a service: then nobody starts others in their place."""
-    options = ("--database", database, "--service-public-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
     with serving(*options) as (url, process):
         workers = workers_of(process)
         for pid in (process.pid, *workers):
@@ -214,7 +212,7 @@ def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres
         ledger.open_account("p1", Decimal("100.00"))
     name = postgres_url.partition("///")[2].partition("?")[0]
     with (
-        serving("--database", postgres_url, "--service-public-key", keys.public, "--workers", 1) as (url, process),
+        serving("--database", postgres_url, "--service-key", keys.public, "--workers", 1) as (url, process),
         psycopg.connect(postgres_url.replace(name, "postgres", 1), autocommit=True) as server,
     ):
         (first,) = workers_of(process)
@@ -232,7 +230,7 @@ def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres
 @pytest.mark.torture
 def test_a_second_signal_waits_for_nobody(keys: KeyFiles, database: str) -> None:
     """Ctrl-C twice ends it in the middle of its drain."""
-    options = ("--database", database, "--service-public-key", keys.public, "--drain-seconds", 60)
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 60)
     for more in ((), ("--workers", 1)):
         with serving(*options, *more) as (url, process):
             process.send_signal(signal.SIGINT)
@@ -243,7 +241,7 @@ def test_a_second_signal_waits_for_nobody(keys: KeyFiles, database: str) -> None
 
 def test_sigterm_that_comes_twice_is_meant_once(keys: KeyFiles, database: str) -> None:
     """As ``timeout`` sends it: the worker goes on for its drain, and nobody is killed."""
-    options = ("--database", database, "--service-public-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
     with serving(*options) as (url, process):
         process.send_signal(signal.SIGTERM)
         wait_until(lambda: probe(url)[0] == 503)
@@ -256,7 +254,7 @@ def test_probes_a_currency_and_a_gentle_stop(keys: KeyFiles, database: str) -> N
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
         whole = request_bytes("/wallet/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
     bet = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, instance_id="i1")
-    options = ("--database", database, "--service-public-key", keys.public, "--prefix", "/wallet", "--currency", "EUR")
+    options = ("--database", database, "--service-key", keys.public, "--prefix", "/wallet", "--currency", "EUR")
     with serving(*options) as (url, process), WebhookCaller(url, keys.private) as service:
         assert service.send(bet).code is None
         _check_probes(url)
@@ -315,7 +313,7 @@ def test_what_cannot_be_served(
     """One sentence and exit code 2."""
     for name in [name for name in os.environ if name.startswith("GAME_OPERATOR_")]:
         monkeypatch.delenv(name)
-    ended = run("serve", "--database", database, "--service-public-key", keys.public, "--port", 0, *args)
+    ended = run("serve", "--database", database, "--service-key", keys.public, "--port", 0, *args)
     assert (ended.code, ended.out) == (2, "")
     assert problem in ended.err
 
@@ -329,7 +327,7 @@ def test_it_follows_the_games(keys: KeyFiles, database: str) -> None:
             "GAME_OPERATOR_ID": sandbox.operator_id,
             "GAME_OPERATOR_PRIVATE_KEY": sandbox.private_key_pem.decode(),
         }
-        options = ("--database", database, "--service-public-key", keys.public, "--catalogue")
+        options = ("--database", database, "--service-key", keys.public, "--catalogue")
         with serving(*options, **settings) as (url, process), WebhookCaller(url, keys.private) as service:
 
             def code(bet_id: str, instance_id: str) -> str | None:
@@ -376,7 +374,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def one_worker(keys: KeyFiles, database: str, folder: Path, *args: object) -> Iterator[tuple[str, Forked]]:
-    options = ("--database", database, "--service-public-key", keys.public, "--workers", 1, *args)
+    options = ("--database", database, "--service-key", keys.public, "--workers", 1, *args)
     with serving(*options, PYTHONPATH=str(folder)) as (url, process):
         yield url, process
 
@@ -505,7 +503,7 @@ def test_none_ever_ready_is_3(keys: KeyFiles, database: str, folder: Path) -> No
     options = (
         "--database",
         database,
-        "--service-public-key",
+        "--service-key",
         str(keys.public),
         "--workers",
         "1",
@@ -528,7 +526,7 @@ def test_a_successor_with_a_damaged_key_takes_the_others_not_along(
     key.write_bytes(keys.public.read_bytes())
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal("100.00"))
-    with serving("--database", postgres_url, "--service-public-key", key, "--workers", 2) as (url, process):
+    with serving("--database", postgres_url, "--service-key", key, "--workers", 2) as (url, process):
         wait_until(lambda: len(workers_of(process)) == 2)
         key.write_text("damaged")
         killed, other = workers_of(process)
@@ -540,7 +538,7 @@ def test_a_successor_with_a_damaged_key_takes_the_others_not_along(
         wait_until(lambda: len(workers_of(process)) == 2)
         ended = stopped(process, signal.SIGTERM)
     assert ended.code == 0
-    assert "This process cannot serve: --service-public-key: " in ended.err
+    assert "This process cannot serve: --service-key: " in ended.err
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", 1)], ids=["one process", "workers"])
@@ -575,7 +573,7 @@ def test_what_is_wrong_on_opening_ends_it_alike(
         args = ["--database", f"sqlite:///{tmp_path / 'other.db'}"]
         run_sql(args[1], "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
         SqlLedger(args[1], accounts=TableAccounts(table="players", key="id", balance="balance")).close()
-    told = run("serve", *args, "--service-public-key", keys.public, "--port", 0, *workers)
+    told = run("serve", *args, "--service-key", keys.public, "--port", 0, *workers)
     assert told.code == code
     assert problem in told.err
     assert told.err.count("\n") == 1
