@@ -2,6 +2,7 @@
 
 import logging
 import re
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -209,6 +210,39 @@ def test_an_odd_success_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
         "amount_differs: a rollback of bet 'b1' was answered SUCCESS"
     ]
+
+
+PLACED = withdraw(round_id="r1", game="g1", instance_id="i1")
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        pytest.param([PLACED, PLACED], [], id="the same"),
+        pytest.param([PLACED, withdraw()], [], id="nothing told"),
+        pytest.param([withdraw(), PLACED], [], id="nothing kept"),
+        pytest.param([PLACED, replace(PLACED, round_id="r2")], ["round_id 'r2', not 'r1'"], id="round"),
+        pytest.param([PLACED, replace(PLACED, game="g\n2")], [r"game 'g\n2', not 'g1'"], id="game"),
+        pytest.param([PLACED, replace(PLACED, instance_id="i2")], ["instance_id 'i2', not 'i1'"], id="instance"),
+        pytest.param([PLACED, deposit(), deposit(wager_cents=501)], ["wager 501, not 500"], id="wager"),
+        pytest.param([PLACED, deposit(), deposit(won_cents=1)], ["won 1, not 1250"], id="won"),
+        pytest.param([PLACED, deposit(), deposit(wager_cents=500, won_cents=1250)], [], id="wager and won"),
+        pytest.param([PLACED, rollback(), rollback(amount_cents=1)], ["amount 1, not 500"], id="amount"),
+        pytest.param([PLACED, rollback(), rollback(amount_cents=500)], [], id="the wager"),
+        pytest.param([PLACED, claim(bet_id="b1"), claim(bet_id="b1", round_id="r9")], [], id="a claim reads no bet"),
+        pytest.param([rollback(round_id="r1"), rollback(round_id="r2")], [], id="a tombstone"),
+    ],
+)
+def test_differences_beside_the_content(
+    calls: list[WebhookCall], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A repeat that tells another round, game, instance or amount is a repeat, and is logged."""
+    with caplog.at_level(logging.WARNING, "game_operator.ledger"):
+        outcomes = applied(book_of(p1=700), *calls)
+    assert outcomes[-1].replayed
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" has ")[2] for line in lines] == [f"{each}: it changes nothing" for each in told]
+    assert all(line.startswith(f"a repeated {calls[-1].operation} of bet 'b1'") for line in lines)
 
 
 def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

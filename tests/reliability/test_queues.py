@@ -170,10 +170,10 @@ class _StopsAsItWakes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def acquire(self) -> bool:
-        if not self._lock.locked():  # Whoever makes the lock takes it at once.
+    def acquire(self, timeout: float | None = None) -> bool:
+        if timeout is None:  # Whoever makes the lock takes it at once.
             return self._lock.acquire()
-        self._lock.acquire()
+        self._lock.acquire(timeout=timeout)
         raise _StopError
 
     def release(self) -> None:
@@ -387,3 +387,48 @@ async def test_tasks_that_run_at_once() -> None:
             assert await asyncio.wait_for(queue.submit(_item(number)), 30) == DONE
     finally:
         loop.set_task_factory(None)
+
+
+async def test_nobody_waits_any_more() -> None:
+    """A commit that all its callers have given up is cancelled; as long as one waits, it is not."""
+    begun, cancelled = asyncio.Event(), []
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        begun.set()
+        if items[0].call.player_id != "p9":
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancelled.append([item.call.player_id for item in items])
+                raise
+        return [DONE] * len(items)
+
+    queue = _crowded(run, most=2)
+    first, second = (asyncio.create_task(queue.submit(_item(number))) for number in range(2))
+    behind = asyncio.create_task(queue.submit(_item(9)))
+    await begun.wait()
+    first.cancel()
+    await asyncio.sleep(0.05)
+    assert (cancelled, behind.done()) == ([], False)
+    second.cancel()
+    assert await asyncio.wait_for(behind, 30) == DONE
+    assert cancelled == [["p0", "p1"]]
+
+
+def test_a_commit_that_does_not_end() -> None:
+    """Whoever waits behind it is told in the end, and leaves the line to the others."""
+    commits = _Commits()
+    queue = CommitQueue(commits, most=1, longest_seconds=0.2)
+    first, second, third = (_Caller(queue, number) for number in range(3))
+    first.start()
+    commits.begun.acquire()
+    second.start()
+    second.join(30)
+    assert isinstance(second.end, LedgerUnavailableError)
+    commits.go_on.release()
+    first.join(30)
+    third.start()
+    commits.go_on.release()
+    third.join(30)
+    assert (first.end, third.end) == (DONE, DONE)
+    assert commits.batches == [["p0"], ["p2"]]

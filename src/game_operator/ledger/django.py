@@ -89,7 +89,7 @@ class DjangoLedger(SqlLedger):
     def close(self) -> None:
         """Close the ledger: it answers nothing any more."""
         check_outside(self)
-        with self._mutex:
+        with self._mutex.lock:
             self._is_closed = True
             self._forget()
 
@@ -144,7 +144,7 @@ class DjangoLedger(SqlLedger):
         the caller's transaction: in a TestCase they are gone with it, and made again by the next.
         """
         if kind == "postgres":
-            with self._mutex:
+            with self._mutex.lock:
                 self._forget()
             with self._alone():
                 return

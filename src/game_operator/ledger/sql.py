@@ -8,7 +8,6 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 from random import uniform
-from threading import RLock
 from time import sleep
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,7 +31,7 @@ from game_operator.ledger.books.verify import BooksReport, read_marks
 from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.examined import DoctorReport
 from game_operator.ledger.engine.batch import Result
-from game_operator.ledger.engine.commit_queue import CommitQueue
+from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
@@ -113,8 +112,12 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         run(self._open())
 
     def _make_queue(self) -> None:
-        self._mutex = RLock()
-        self._queue = CommitQueue(self._run_of_queue(), most=most_calls(self._accounts))
+        # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
+        longest_seconds = max(30.0, 8 * self._patience_seconds)
+        self._mutex = PatientLock(longest_seconds)
+        self._queue = CommitQueue(
+            self._run_of_queue(), most=most_calls(self._accounts), longest_seconds=longest_seconds
+        )
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
@@ -123,7 +126,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """Close the connection."""
         check_outside(self)
         self._watch(is_open=False)
-        with self._mutex:
+        with self._mutex.lock:
             self._store.close()
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS, connection: Connection = None) -> Outcome:

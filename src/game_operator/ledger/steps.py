@@ -13,6 +13,7 @@ result. Whoever runs it performs the steps: ``run`` calls, and ``run_async`` awa
 What goes into one transaction is given as a callable that returns its steps, because a transaction may begin anew.
 """
 
+import asyncio
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
@@ -90,6 +91,11 @@ class AskOperator(NamedTuple):
             return (yield partial(self.answer if awaits else self.answered, connection))
         except LedgerUnavailableError as raised:  # Of another ledger: for this one it would go to all who wait.
             raise LedgerError(f"{self.name} failed: {raised}") from raised
+        except asyncio.CancelledError as raised:  # Likewise, if it is not this task that was cancelled.
+            task = asyncio.current_task() if awaits else None
+            if task is None or task.cancelling():
+                raise
+            raise LedgerError(f"{self.name} awaited a task that was cancelled.") from raised
 
     def breach(self) -> LedgerError:
         """Return the error for code that has ended the transaction, or swallowed what undoes it."""

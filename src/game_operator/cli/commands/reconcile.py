@@ -346,7 +346,7 @@ def report(
     source: Source = "",
     place: LedgerOptions,
 ) -> int:
-    """Show the report of the latest run, or of one with a number. Exit code 1 if somebody has to look into something now."""
+    """Show the report of the latest run, or of one with a number. Exit code 1 if something waits for a person."""
     check_page(html)
     with _ledger(place, source) as ledger:
         from game_operator.backoffice.reconcile.report import report_in

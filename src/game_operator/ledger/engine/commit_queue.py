@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerUnavailableError, UnknownSourceError
@@ -85,8 +85,11 @@ class _Queue:
 class CommitQueue(_Queue):
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST) -> None:
+    def __init__(
+        self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST, longest_seconds: float = -1
+    ) -> None:
         super().__init__(run, most=most)
+        self._longest_seconds = longest_seconds
         self._lock = Lock()
         self._waiting: deque[_Ticket] = deque()
         self._led = False
@@ -100,11 +103,11 @@ class CommitQueue(_Queue):
                 self._led = True
                 if not ticket.leads:
                     self._waiting.append(ticket)
-            if not ticket.leads:
-                ticket.turn.acquire()
+            if not ticket.leads and not ticket.turn.acquire(timeout=self._longest_seconds):
+                raise _waited_too_long()
             if ticket.result is None:
                 self._lead(ticket)
-        except BaseException:  # Ctrl-C: the others go on.
+        except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
             with self._lock:
                 if ticket in self._waiting:
                     self._waiting.remove(ticket)
@@ -155,6 +158,35 @@ class CommitQueue(_Queue):
                 heir.turn.release()
 
 
+class PatientLock:
+    """
+    A lock that its thread may take again.
+
+    Raises:
+        LedgerUnavailableError: On entering: for so many seconds another thread has not given it up.
+    """
+
+    __slots__ = ("_longest_seconds", "lock")
+
+    def __init__(self, longest_seconds: float) -> None:
+        self.lock: RLock = RLock()
+        self._longest_seconds = longest_seconds
+
+    def __enter__(self) -> None:
+        if not self.lock.acquire(timeout=self._longest_seconds):
+            raise _waited_too_long()
+
+    def __exit__(self, *_exc: object) -> None:
+        self.lock.release()
+
+
+def _waited_too_long() -> LedgerUnavailableError:
+    return LedgerUnavailableError(
+        "The ledger's transaction under way does not end: perhaps its after or may_bet waits for another thread that "
+        "uses the ledger. Repeat the call: it may be committed."
+    )
+
+
 def _stopped() -> LedgerUnavailableError:
     return LedgerUnavailableError(
         "The thread or task that committed this call with its own was stopped. Repeat the call: it may be committed."
@@ -179,6 +211,7 @@ class AsyncCommitQueue(_Queue):
     def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
+        self._under_way: tuple[Sequence[_Waiting], asyncio.Task[Any]] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._has_leader = False
         self._is_crowded = False
@@ -192,7 +225,18 @@ class AsyncCommitQueue(_Queue):
         self._waiting.append((item, future))
         if is_idle:
             self._begin()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Cancel the commit under way if nobody waits for it any more."""
+        if self._under_way is not None:
+            batch, commit = self._under_way
+            if _all_gone(batch):
+                commit.cancel()
 
     async def _lead(self, item: Item) -> Outcome:
         """Commit *item* alone, in its caller's task; who comes meanwhile is left to a worker."""
@@ -243,13 +287,25 @@ class AsyncCommitQueue(_Queue):
         work = self._results(
             batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
         )
+        commit = asyncio.create_task(run_async(work), context=batch[0][0].context)
+        self._under_way = batch, commit
         try:
-            results = await asyncio.create_task(run_async(work), context=batch[0][0].context)
+            results = await commit
         except asyncio.CancelledError:
+            worker = asyncio.current_task()
+            if _all_gone(batch) and worker is not None and not worker.cancelling():
+                return  # Nobody waited any more, so the statement was cancelled.
             _answer(batch, [_stopped() for _ in batch])
             raise
+        finally:
+            self._under_way = None
         self._is_crowded = len(batch) > 1 or bool(self._waiting)
         _answer(batch, results)
+
+
+def _all_gone(batch: Sequence[_Waiting]) -> bool:
+    """Return whether all callers of *batch* have given up."""
+    return all(future.cancelled() for _, future in batch)
 
 
 def _answer(batch: Sequence[_Waiting], results: Sequence[Result]) -> None:

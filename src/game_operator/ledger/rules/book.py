@@ -289,6 +289,8 @@ class Book:
             self._note_record(call, decision, record, body)
         if decision.bet is not None:
             self._note_bet(call, decision.bet, currency)
+        if decision.replayed and not _is_claim(call):
+            _log_differences(call, self.bets.get(call.bet_id or ""))
         if decision.anomaly:
             self._note_anomaly(call, terms.rules, decision, body)
         if decision.due_cents is not None:
@@ -398,3 +400,22 @@ def _is_claim(call: WebhookCall) -> bool:
 def body_of(call: MovingCall) -> bytes:
     """Return the body that is kept of *call*: as it came in, or as we would write it."""
     return call.body or encode_call(call)
+
+
+def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
+    """Log what differs in a repeat beside its content: round, game, instance, and further amounts."""
+    if bet is None or bet.state is BetState.TOMBSTONE:
+        return
+    pairs: list[tuple[str, object, object]] = [
+        (name, getattr(call, name), getattr(bet, name)) for name in ("round_id", "game", "instance_id")
+    ]
+    if isinstance(call, DepositCall):
+        pairs += [("wager", call.wager_cents, bet.wager_cents), ("won", call.won_cents, bet.won_cents)]
+    elif isinstance(call, RollbackCall):
+        pairs.append(("amount", call.amount_cents, bet.wager_cents))
+    for name, given, kept in pairs:
+        if given is not None and kept is not None and given != kept:
+            what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
+            extra = {"event": "ledger.repeat_differs", "operation": call.operation}
+            values = (what, name, shown(given), shown(kept))
+            _LOG.warning("%s has %s %s, not %s: it changes nothing", *values, extra=extra)
