@@ -436,7 +436,7 @@ def test_a_rollback_s_amount_moves_nothing(text: str) -> None:
     assert isinstance(call, RollbackCall)
     assert call.amount_cents is None
     assert "amount" in call.raw
-    assert [oddity.field for oddity in oddities] == ["amount_cents"]
+    assert [(oddity.field, oddity.absent) for oddity in oddities] == [("amount_cents", False)]
     assert read("rollback", without(ROLLBACK, "amount")).amount_cents is None
     assert read("rollback", ROLLBACK).amount_cents == 5000
 
@@ -601,21 +601,29 @@ def test_what_moves_no_money_cannot_refuse_a_call(operation: str, field: str, va
     call, oddities = read_call(operation, body, PROFILE)
     assert getattr(call, field) is None
     assert call.raw[field] == value
-    assert oddities == [Oddity(field, value)]
+    assert [(oddity.field, oddity.value, oddity.absent) for oddity in oddities][:1] == [(field, value, False)]
     assert f"{field} cannot be read: " in str(oddities[0])
     assert str(oddities[0]).isprintable()
     kept, _ = read_call(operation, wire(SAMPLES[operation] | {field: "x" * 256}), PROFILE)
     assert getattr(kept, field) == "x" * 256
 
 
-@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback", "player-balance"])
-def test_what_is_expected_may_be_absent(operation: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "absent"),
+    [
+        pytest.param("withdraw", ["instance_id", "game"], id="withdraw"),
+        pytest.param("deposit", ["round_id", "instance_id", "game"], id="deposit"),
+        pytest.param("rollback", ["round_id", "instance_id", "game"], id="rollback"),
+        pytest.param("player-balance", [], id="player-balance"),
+    ],
+)
+def test_what_is_expected_and_absent_is_told(operation: str, absent: list[str]) -> None:
     """Deposits and rollbacks carry a round_id (spec §6); without it, and others, a call is read all the same."""
     body = without(SAMPLES[operation], "round_id", "instance_id", "game")
     if operation == "deposit":
         body["action"] = {"type": "BET"}
     call, oddities = read_call(operation, wire(body), PROFILE)
-    assert oddities == []
+    assert [str(oddity) for oddity in oddities] == [f"{field} is absent" for field in absent]
     assert operation == "player-balance" or getattr(call, "round_id", "") is None
     assert read_call(operation, wire(SAMPLES[operation]), PROFILE)[1] == []
 
@@ -626,6 +634,8 @@ def test_round_ids_are_read() -> None:
     assert read("deposit", DEPOSIT | {"round_id": "r2"}).round_id == "r2"
     assert read("rollback", ROLLBACK).round_id == "r1"
     assert read("withdraw", WITHDRAW | {"round_id": "r3"}).round_id == "r3"
+    _, oddities = read_call("deposit", wire(CLAIM), PROFILE)
+    assert oddities == [], "a claim's rounds stand with its free bets"
 
 
 @pytest.mark.parametrize("field", ["wager", "won"])
@@ -859,7 +869,7 @@ def test_any_call_goes_over_the_wire(call: WebhookCall) -> None:
     body = encode_call(call)
     read_back, oddities = read_call(call.operation, body, Profile(allow_zero_withdraw=True))
     assert read_back == call
-    assert oddities == []
+    assert all(oddity.absent for oddity in oddities)
     assert encode_call(read_back) == body
 
 
@@ -938,7 +948,7 @@ def test_an_item_s_bytes_are_not_written_anew() -> None:
 def test_items_and_oddities_are_values() -> None:
     """They can be compared, and not changed on their way to the log."""
     item, oddity = BatchItem("t1", None), Oddity("game", 5)
-    assert (item.problem, item.body) == ("", b"")
+    assert (item.problem, item.body, oddity.absent) == ("", b"", False)
     for value, name in ((item, "problem"), (oddity, "field")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(value, name, "changed")

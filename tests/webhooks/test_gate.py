@@ -454,14 +454,14 @@ def test_a_profile_must_be_a_profile() -> None:
     ("game", "logged"),
     [
         pytest.param("g1", [], id="there"),
-        pytest.param(None, [], id="absent"),
+        pytest.param(None, [(logging.INFO, "withdraw: game is absent")], id="absent"),
         pytest.param(7, [(logging.WARNING, "withdraw: game cannot be read: 7")], id="unreadable"),
     ],
 )
 def test_an_odd_field_that_moves_no_money_is_logged(
     game: object, logged: list[tuple[int, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The call is handled; what is odd about it is a line of the log."""
+    """The call is handled; what is odd about it is a line of the log, louder if something unreadable stands there."""
     body = {name: value for name, value in {**WITHDRAW, "game": game}.items() if value is not None}
     with caplog.at_level(logging.INFO, "game_operator.webhooks"):
         assert isinstance(_opened("/withdraw", body), WithdrawCall)
@@ -594,6 +594,16 @@ def test_an_authenticator_may_look_at_the_time() -> None:
     gate = WebhookReceiver(authenticator=Late())
     request = WebhookRequest("POST", "/withdraw", (), b"{}", None, 5)
     assert getattr(gate.open(request), "reason", "") == "at 5"
+
+
+def test_what_is_absent_is_told_quietly(caplog: pytest.LogCaptureFixture) -> None:
+    """A rollback carries its round (spec §6); one without is accepted, and mentioned at INFO."""
+    caplog.set_level(logging.INFO)
+    body = {name: value for name, value in ROLLBACK.items() if name != "round_id"}
+    assert isinstance(_opened("/rollback", body), RollbackCall)
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.INFO, "rollback: round_id is absent")
+    ]
 
 
 def test_codes_of_ones_own_refuse_withdraws_alone() -> None:

@@ -47,13 +47,15 @@ class Oddity:
     Attributes:
         field: The canonical field.
         value: What stands there and cannot be read; it is kept raw.
+        absent: Whether nothing stands there, though the service's calls have the field.
     """
 
     field: str
     value: object
+    absent: bool = False
 
     def __str__(self) -> str:
-        return f"{self.field} cannot be read: {shown(self.value)}"
+        return f"{self.field} is absent" if self.absent else f"{self.field} cannot be read: {shown(self.value)}"
 
 
 class _Body:
@@ -116,10 +118,16 @@ class _Body:
             return "BET"
         raise MalformedCallError(f"{self._called('action')} must be one of {', '.join(admitted)}, not {shown(value)}")
 
-    def text(self, canonical: str) -> str | None:
+    def text(self, canonical: str, *, expected: bool = True) -> str | None:
         """Return an id that moves nothing, or None when it is absent or unreadable."""
         value = self.find(canonical)
-        return None if value is _MISSING else self._readable_text(canonical, value)
+        if type(value) is str and not problem_of_id(value, LONGEST_ID):
+            return value
+        if value is _MISSING:
+            if expected:
+                self.oddities.append(Oddity(canonical, None, absent=True))
+            return None
+        return self._readable_text(canonical, value)
 
     def reported_cents(self, canonical: str) -> int | None:
         """Return an amount that moves nothing, or None when it is absent or unreadable."""
@@ -221,7 +229,7 @@ def _read_withdraw(seen: _Body, body: bytes, profile: Profile) -> WithdrawCall:
         amount_cents=amount_cents,
         tx_id=seen.optional_id("tx_id") or "",
         action=seen.action(profile.withdraw_actions),
-        round_id=seen.text("round_id"),
+        round_id=seen.text("round_id", expected=False),
         instance_id=seen.text("instance_id"),
         game=seen.text("game"),
         raw=seen.raw,
@@ -244,8 +252,9 @@ def _read_deposit(seen: _Body, body: bytes, profile: Profile) -> DepositCall:
         wager_cents=seen.reported_cents("wager_cents"),
         won_cents=seen.reported_cents("won_cents"),
         free_bets=seen.free_bets(),
-        jackpot_id=seen.text("jackpot_id"),
-        round_id=seen.text("round_id"),
+        jackpot_id=seen.text("jackpot_id", expected=False),
+        # A claim's rounds stand with its free bets.
+        round_id=seen.text("round_id", expected=not is_claim),
         instance_id=seen.text("instance_id"),
         game=seen.text("game"),
         raw=seen.raw,

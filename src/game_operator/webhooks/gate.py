@@ -133,7 +133,8 @@ class Gate:
                 return self._opened_batch(request.body)
             call, oddities = read_call(operation, request.body, self.profile)
             for oddity in oddities:
-                _LOG.warning("%s: %s", operation, oddity, extra={"event": "webhook.odd", "operation": operation})
+                level = logging.INFO if oddity.absent else logging.WARNING
+                _LOG.log(level, "%s: %s", operation, oddity, extra={"event": "webhook.odd", "operation": operation})
             return self._foreign(call, request.body) or call
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status

@@ -72,7 +72,7 @@ def _understood(body: bytes, operation: str, profile: Profile) -> dict[str, Any]
     odd, problem = set[str](), ""
     try:
         call, oddities = read_call(operation, body, profile)
-        odd = {oddity.field.partition(".")[0] for oddity in oddities}
+        odd = {oddity.field.partition(".")[0] for oddity in oddities if not oddity.absent}
     except MalformedCallError as malformed:  # Where its fields are found is shown all the same.
         problem = str(malformed)
     paths = profile.names(operation).paths
