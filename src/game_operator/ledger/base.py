@@ -193,14 +193,15 @@ class LedgerBase(Forkable, ABC):
         kind: Kind = "postgres" if is_postgres(self._url) else "sqlite"
         express: Callable[[Sequence[Item]], Answer] | None = None
         if self._url.startswith("sqlite:///"):
-            opened = self._store_of_file(
+            make_file = partial(
+                self._store_of_file,
                 path_of(self._url),
                 self._prefix,
                 migrate=self._migrate,
                 patience_seconds=self._patience_seconds,
                 check=partial(self._checked_first, "sqlite"),
             )
-            store: Store = AsyncSqliteStore(opened) if self._awaits else opened
+            store: Store = (yield partial(AsyncSqliteStore.opened, make_file)) if self._awaits else make_file()
         elif kind == "postgres":
             from game_operator.ledger.postgres.store import AsyncPostgresStore, PostgresStore
 

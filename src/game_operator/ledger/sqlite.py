@@ -153,7 +153,7 @@ class SqliteStore(Forkable):
             time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
             nap = min(nap * 1.5, _LONGEST_NAP)
 
-    def _opened(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
+    def _opened(self, migrate: bool, *, create: bool, waits: bool = True) -> sqlite3.Connection:
         in_memory = self._path == IN_MEMORY
         if not in_memory:
             refuse_network(self._path)
@@ -165,7 +165,7 @@ class SqliteStore(Forkable):
             name, timeout=0, isolation_level=None, check_same_thread=False, uri=name != self._path
         )
         try:
-            connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
+            connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000) * waits}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -32768")
@@ -209,7 +209,7 @@ class SqliteStore(Forkable):
     def _run(self, script: Callable[[], Steps[T]], *, awaits: bool = False) -> Steps[T]:
         """Run *script* in one transaction; where it *awaits*, raise BusyError if somebody else is writing."""
         with self._busy:
-            connection = self._mine()
+            connection = self._mine(waits=not awaits)
             began = time.monotonic()
             try:
                 self._roll_back(connection)  # What was interrupted before it could.
@@ -298,7 +298,7 @@ class SqliteStore(Forkable):
         if connection is not None:
             connection.close()
 
-    def _mine(self) -> sqlite3.Connection:
+    def _mine(self, *, waits: bool = True) -> sqlite3.Connection:
         """Return our connection, opened again after a fork, and after the file was replaced."""
         if self._closed:
             raise LedgerUnavailableError("The ledger is closed. Open another, or close it later.")
@@ -306,7 +306,7 @@ class SqliteStore(Forkable):
             # What is written to a file that was moved away is lost.
             self._discard()
         if self._connection is None:
-            self._connection = self._tried(partial(self._opened, migrate=False, create=False))
+            self._connection = self._tried(partial(self._opened, migrate=False, create=False, waits=waits), waits=waits)
         return self._connection
 
     def _perform(self, connection: sqlite3.Connection, step: Step, *, awaits: bool = False) -> Answer:
@@ -358,15 +358,30 @@ class SqliteStore(Forkable):
         ) from failed
 
 
+def _close(opening: "asyncio.Future[SqliteStore]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
 class AsyncSqliteStore:
     """
-    An SQLite store of an event loop, which does all of it on the loop but for waiting.
+    An SQLite store of an event loop, which does all of it on the loop but for opening and waiting.
 
     A commit is a fraction of a millisecond, less than handing it to a thread and back.
     """
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
+
+    @classmethod
+    async def opened(cls, make: Callable[[], SqliteStore]) -> "AsyncSqliteStore":
+        """Open the file in a thread, for that may wait; a task that is cancelled meanwhile leaves nothing open."""
+        opening = asyncio.ensure_future(asyncio.to_thread(make))
+        try:
+            return cls(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close)
+            raise
 
     async def run(self, script: Callable[[], Steps[T]]) -> T:
         """Run *script* in one transaction."""
