@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -42,19 +41,19 @@ NOW = now()
 TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
-def examine(url: str, **expected: Any) -> DoctorReport:
-    return doctor_report(url, DEFAULT_PREFIX, **expected)
+def examine(url: str) -> DoctorReport:
+    return doctor_report(url, DEFAULT_PREFIX)
 
 
-def found(url: str, name: str, **expected: Any) -> list[tuple[str, str]]:
+def found(url: str, name: str) -> list[tuple[str, str]]:
     """Return the verdicts and texts of one check; each that is not fine says why it matters and what to do."""
-    checks = survey(url, partial(doctor_script, url, DEFAULT_PREFIX, only=name, **expected)).checks
+    checks = survey(url, partial(doctor_script, url, DEFAULT_PREFIX, only=name)).checks
     assert all(bool(check.why) == bool(check.todo) == (check.verdict != "fine") for check in checks)
     return [(check.verdict, check.found) for check in checks if check.name == name]
 
 
-def verdicts(url: str, name: str, **expected: Any) -> set[str]:
-    return {verdict for verdict, _ in found(url, name, **expected)}
+def verdicts(url: str, name: str) -> set[str]:
+    return {verdict for verdict, _ in found(url, name)}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -208,27 +207,17 @@ def test_damage_that_was_found(served: str) -> None:
     assert verdicts(served, "verified") == {"fine", "finding"}
 
 
-def test_sources_and_prefixes_that_are_expected(served: str) -> None:
-    """Said, any other is a finding, and so is one that is missing; unsaid, several are an advice."""
-    assert verdicts(served, "sources", sources=[""]) == {"fine"}
-    assert found(served, "sources", sources=["live"]) == [
-        ("finding", "calls of '' are taken, and were not expected"),
-        ("finding", "'live' is expected and not registered: its calls are refused"),
-    ]
+def test_other_sources_and_ledgers(served: str) -> None:
+    """Several are an advice that names them."""
+    assert found(served, "sources") == [("fine", "calls of '' are taken")]
+    with SqlLedger(served) as ledger:
+        ledger.add_source("live")
+    assert found(served, "sources") == [("advice", "calls of '', 'live' are taken")]
     run_sql(served, "DELETE FROM {p}sources")
-    assert verdicts(served, "sources", sources=["live"]) == {"fine"}
+    assert verdicts(served, "sources") == {"fine"}
     assert verdicts(served, "other ledgers") == {"fine"}
-    assert verdicts(served, "other ledgers", prefixes=["casino_"]) == {"finding"}
     SqlLedger(served, table_prefix="casino_").close()
-    assert verdicts(served, "other ledgers") == {"advice"}
-    assert verdicts(served, "other ledgers", prefixes=["casino_", DEFAULT_PREFIX]) == {"fine"}
-    assert found(served, "other ledgers", prefixes=[]) == [
-        ("finding", "the tables casino_* are ledgers that were not expected")
-    ]
-    with SqlLedger(served) as ledger, pytest.raises(TypeError, match="several names"):
-        ledger.doctor(sources="live")
-    with SqlLedger(served) as ledger, pytest.raises(ConfigurationError, match="prefix"):
-        ledger.doctor(prefixes=["1; DROP"])
+    assert found(served, "other ledgers") == [("advice", "the tables casino_* are other ledgers")]
 
 
 def test_triggers_that_are_gone(served: str) -> None:

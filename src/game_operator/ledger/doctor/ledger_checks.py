@@ -42,39 +42,16 @@ def tables(examined: Examined) -> Steps[list[Case]]:
 
 
 def _sources(examined: Examined) -> Steps[list[Case]]:
-    """Compare the sources that are registered with those that are expected."""
-    if not examined.has("sources"):
-        return []
+    """Name the sources whose calls are taken."""
     names = yield from Sources(examined.kind, examined.prefix).load()
-    expected = examined.expected_sources
-    # The first call registers its own, whatever is expected.
-    if expected is None or not names:
-        name = "several" if len(names) > 1 else "known" if names else "none"
-        return [case(name, listed=_listed(names))]
-    found = [("unexpected", [name for name in names if name not in expected])]
-    found.append(("absent", sorted(expected.difference(names))))
-    return [case(name, listed=_listed(these)) for name, these in found if these] or [
-        case("known", listed=_listed(names))
-    ]
+    listed = ", ".join(map(shown, names))
+    return [case("several" if len(names) > 1 else "known" if names else "none", listed=listed)]
 
 
 def _other_ledgers(examined: Examined) -> list[Case]:
-    """Compare the prefixes of the ledgers that are here with those that are expected."""
-    others = [prefix for prefix in ledgers_in(examined.tables) if prefix != examined.prefix]
-    expected = examined.expected_prefixes
-    if expected is None:
-        return [case("several" if others else "none", listed=_starred(others))]
-    found = [("unexpected", [prefix for prefix in others if prefix not in expected])]
-    found.append(("absent", sorted(expected.difference(others, {examined.prefix}))))
-    return [case(name, listed=_starred(these)) for name, these in found if these] or [case("none")]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(map(shown, names))
-
-
-def _starred(prefixes: list[str]) -> str:
-    return ", ".join(f"{prefix}*" for prefix in prefixes)
+    """Name the other ledgers that are here."""
+    others = [f"{prefix}*" for prefix in ledgers_in(examined.tables) if prefix != examined.prefix]
+    return [case("several" if others else "none", listed=", ".join(others))]
 
 
 def is_behind_rows(examined: Examined) -> Steps[Case | None]:
