@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -278,39 +277,6 @@ def test_a_disk_that_is_full(served: str, monkeypatch: pytest.MonkeyPatch) -> No
 # --- SQLite -----------------------------------------------------------------------------------------------------------
 
 
-def _hard_link(file: Path) -> None:
-    os.link(file, file.with_name("other.db"))
-
-
-def _journal(file: Path) -> None:
-    file.with_name("wallet.db-journal").touch()
-
-
-def _open_folder(file: Path) -> None:
-    file.parent.chmod(0o777)
-
-
-def _open_file(file: Path) -> None:
-    file.chmod(0o640)
-
-
-@pytest.mark.parametrize(
-    ("change", "verdict", "part"),
-    [
-        (_hard_link, "finding", "has 2 names"),
-        (_journal, "finding", "wallet.db-journal is there"),
-        (_open_folder, "finding", "others may replace files"),
-        (_open_file, "advice", "has mode 0640"),
-    ],
-)
-def test_files(on_sqlite: str, change: Callable[[Path], None], verdict: str, part: str) -> None:
-    """Names and modes, and what is beside the file."""
-    assert verdicts(on_sqlite, "file") == {"fine"}
-    change(Path(path_in(on_sqlite)))
-    ((said, text),) = found(on_sqlite, "file")
-    assert (said, part in text) == (verdict, True)
-
-
 MOUNTS = """\
 22 1 254:0 / / rw,relatime shared:1 - {root} /dev/vda1 rw
 40 22 0:41 / {folder} rw,relatime - {kind} srv:/export rw
@@ -385,12 +351,6 @@ def test_a_file_that_is_damaged(on_sqlite: str) -> None:
     """A file that is no database cannot be read."""
     Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
     assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
-
-
-def test_in_memory() -> None:
-    """It ends with its process."""
-    with SqlLedger("sqlite:///:memory:") as ledger:
-        assert [check.name for check in ledger.doctor().findings] == ["file"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examin
 from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_version, refuse_writer
-from game_operator.ledger.staff.limits import bet_stop
 from game_operator.ledger.steps import Execute, Rows, Steps
 
 _MOST_NAMED = 5
@@ -134,16 +133,6 @@ def _open_bets(examined: Examined) -> Steps[list[Case]]:
     return [case("old", count=counted, most=_WAITING_DAYS, days=(examined.now_millis - oldest) // DAY_MILLIS)]
 
 
-def _bets(examined: Examined) -> Steps[list[Case]]:
-    """Look for a stop of bets, which somebody may have forgotten."""
-    stop = (yield from bet_stop(examined.prefix)) if examined.has("bet_stops") else None
-    if stop is None:
-        return [case("taken")]
-    minutes = max(0, examined.now_millis - stop.at_millis) // 60_000
-    named = {"actor": shown(stop.actor), "reason": shown(stop.reason)}
-    return [case("stopped", code=stop.code, minutes=minutes, **named)]
-
-
 #: What is asked of tables that are there.
 LEDGER_CHECKS: dict[str, Check] = {
     "sources": _sources,
@@ -155,5 +144,4 @@ LEDGER_CHECKS: dict[str, Check] = {
     "anomalies": _anomalies,
     "findings": _findings,
     "open bets": _open_bets,
-    "bets": _bets,
 }
