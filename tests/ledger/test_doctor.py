@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -563,22 +562,6 @@ def test_a_standby_that_is_awaited(strict: PostgresServer) -> None:
 
 
 # --- At opening -------------------------------------------------------------------------------------------------------
-
-
-def opening_warnings(url: str, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what two openings log."""
-    caplog.clear()
-    with caplog.at_level("WARNING", "game_operator.ledger"):
-        SqlLedger(url).close()
-        SqlLedger(url).close()
-    return [re.sub(r" .*", "", record.getMessage().removeprefix("PostgreSQL runs with ")) for record in caplog.records]
-
-
-def test_what_opening_warns_of(served: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for each process and database: a server that loses commits."""
-    monkeypatch.setattr("game_operator.ledger.doctor.opening._logged", set())
-    assert opening_warnings(served, caplog) == ([] if is_sqlite(served) else ["fsync", "full_page_writes"])
-    assert opening_warnings(served, caplog) == []
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])

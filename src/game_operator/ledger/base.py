@@ -234,7 +234,7 @@ class LedgerBase(Forkable, ABC):
 
     def _migration_in_postgres(self) -> Steps[None]:
         check = partial(self._checked_first, "postgres")
-        yield from look_at_server(self._url, migrate=self._migrate)
+        yield from look_at_server(migrate=self._migrate)
         with rights_explained(self._prefix):
             yield from migration_in_postgres(self._prefix, self._migrate, check)
 
