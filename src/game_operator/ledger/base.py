@@ -12,13 +12,18 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.doctor.opening import look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.commit_queue import observed_batch
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.tables import check_prefix, has_table, migration_in_postgres, rights_explained
+from game_operator.ledger.engine.tables import (
+    check_prefix,
+    has_table,
+    look_at_server,
+    migration_in_postgres,
+    rights_explained,
+)
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
