@@ -148,29 +148,29 @@ def test_accounts_are_neither_opened_nor_moved_nor_read(
     assert run("SELECT account FROM game_operator_accounts") == []
 
 
-def test_a_win_is_not_paid_to_a_phantom(database_url: str, run: Run, opened: Any) -> None:
+def test_a_win_is_not_paid_to_a_phantom(database_url: str, run: Run) -> None:
     """A retry without accounts= leaves bet and anomaly as they are; with them the player is paid."""
     with SqlLedger(database_url, accounts=TABLE) as ledger:
         ledger.apply(deposit("b1", amount_cents=900))
         ledger.apply(withdraw("b1"))
         (record,) = ledger.anomalies()
-    with opened(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
+    with SqlLedger(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
         ledger.retry(record.id)
     with SqlLedger(database_url) as ledger:
         assert [each.id for each in ledger.anomalies()] == [record.id]
         assert [bet.state.value for bet in ledger.bets()] == ["OPEN"]
-    with opened(database_url, accounts=TABLE) as ledger:
+    with SqlLedger(database_url, accounts=TABLE) as ledger:
         assert ledger.retry(record.id).balance_cents == 1400
     assert run("SELECT balance FROM players") == [(1400,)]
 
 
-def test_reading_goes_on(database_url: str, run: Run, opened: Any) -> None:
+def test_reading_goes_on(database_url: str, run: Run) -> None:
     """Books, histories, anomalies, resolving and pruning need no balances; what is not compared is noted."""
     with SqlLedger(database_url, accounts=TABLE) as ledger:
         ledger.apply(deposit("b1"))
         ledger.apply(withdraw("b1"))
         (record,) = ledger.anomalies()
-    with opened(database_url) as ledger:
+    with SqlLedger(database_url) as ledger:
         report = ledger.verify()
         assert (report.sound, [note.kind for note in report.notes]) == (True, ["balances_elsewhere"])
         assert [call.operation for call in ledger.history("b1").calls] == ["withdraw"]
@@ -192,6 +192,7 @@ def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, opened: 
         ledger.balance("p1")
     with opened(database_url) as ledger:
         assert ledger.apply(withdraw(amount_cents=40)).balance_cents == 60
+    with SqlLedger(database_url) as ledger:
         assert ledger.verify().notes == ()
     assert run(MARKED) == []
 
