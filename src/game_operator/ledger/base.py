@@ -232,8 +232,9 @@ class LedgerBase(Forkable, ABC):
 
     def _fitted(self, kind: Kind) -> Steps[SqlDialect]:
         """Return the dialect for our accounts; nothing is noted in tables that have another name."""
-        yield from settle_name(self._prefix, self._name, self._clock_millis())
-        fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
+        with rights_explained(self._prefix):
+            yield from settle_name(self._prefix, self._name, self._clock_millis())
+            fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
         fit.owns = self._owns
         return fit
 
