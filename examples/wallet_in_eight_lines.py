@@ -16,7 +16,7 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from game_operator import BalanceCall, DepositCall, RollbackCall, WithdrawCall
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 from game_operator_testkit import WebhookCaller
@@ -49,8 +49,8 @@ async def main(database: str) -> None:
             await play(f"http://127.0.0.1:{listener.getsockname()[1]}/wallet")
             server.should_exit = True
             await serving
-    with SqlLedger(database) as books:  # In a program of staff.
-        print("books in order:", books.verify().sound)
+        report = await ledger.verify()
+        print("books in order:", report.sound)
 
 
 async def play(url: str) -> None:

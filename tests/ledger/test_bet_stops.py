@@ -174,19 +174,17 @@ def test_stops_at_once_leave_one(ledger: SqlLedger, database_url: str) -> None:
 
 
 async def test_awaited(database_url: str) -> None:
-    """An AsyncSqlLedger keeps to what staff says."""
+    """The same names, awaited."""
     async with AsyncSqlLedger(database_url) as ledger:
         await ledger.open_account("p1", Decimal(100))
         await ledger.apply(withdraw("first"))
-        with SqlLedger(database_url) as staff:
-            staff.stop_bets(**STOP)
+        await ledger.stop_bets(**STOP)
         assert (await ledger.apply(withdraw("new"))).code == "LIMIT_EXCEEDED"
         if not is_sqlite(database_url):
             async with await psycopg.AsyncConnection.connect(database_url) as connection:
                 outcome = await ledger.apply(withdraw("joined"), connection=connection)
             assert outcome.code == "LIMIT_EXCEEDED"
-        with SqlLedger(database_url) as staff:
-            assert staff.start_bets(actor="bob", reason="fixed")
+        assert await ledger.start_bets(actor="bob", reason="fixed")
         assert (await ledger.apply(withdraw("newer"))).applied
 
 

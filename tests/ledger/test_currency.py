@@ -123,8 +123,7 @@ async def test_awaited(database_url: str) -> None:
         await ledger.open_account("p1", Decimal(100))
         wallet = AsyncWallet(ledger, currency_of=by_operation)
         await asyncio.gather(*(wallet.withdraw(withdraw(f"b{number}")) for number in range(3)))
-    with SqlLedger(database_url) as books:
-        assert {bet.currency for bet in books.bets()} == {"EUR"}
+        assert {bet.currency async for bet in ledger.bets()} == {"EUR"}
 
 
 def _joined(kind: WalletKind, url: str) -> None:

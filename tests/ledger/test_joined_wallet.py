@@ -351,10 +351,8 @@ def test_every_kind_of_call_is_found_after_its_commit(player: Player) -> None:
 def test_an_unreadable_call_is_kept(player: Player) -> None:
     """The same body twice is one anomaly, seen twice; it is under the wallet's source."""
     opened, body = player.opened, f"{{{player.id}".encode()
-    with SqlLedger(opened.ledger._url) as beside:
-        beside.add_source("live")
-    read = opened.ledger.sources
-    opened.portal.call(read) if opened.portal else read()  # One that is awaited goes by what it has read.
+    added = opened.ledger.add_source
+    opened.portal.call(added, "live") if opened.portal else added("live")
     wallet = opened.wallet(source="live")
     for _ in range(2):
         opened.ask(wallet, "keep_anomaly", "deposit", "unreadable", body)

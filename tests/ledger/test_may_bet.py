@@ -421,8 +421,7 @@ async def test_async_code_on_sqlite_is_awaited_while_others_write(sqlite_url: st
             other.execute("BEGIN IMMEDIATE")  # No transaction of the ledger's is left open.
             other.execute("COMMIT")
             assert await ledger.balance("p1") in (970, 980)
-        with SqlLedger(sqlite_url) as books:
-            assert books.verify().sound
+            assert (await ledger.verify()).sound
 
 
 async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> None:

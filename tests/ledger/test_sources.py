@@ -305,10 +305,10 @@ def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> Non
                 await opened.apply(deposit("b1"), terms=OTHER)
             with SqlLedger(database_url) as beside:
                 assert [each.kind for each in beside.anomalies()] == ["unknown_source"]
-                beside.add_source("other")
-            assert await opened.sources() == ["", "other"]
+            await opened.add_source("other")
             wallet = AsyncWallet(opened, source="other")
             assert (await wallet.withdraw(withdraw("b1"))).balance_cents == 9_000
+            assert await opened.sources() == ["", "other"]
 
     anyio.run(check)
 
@@ -370,6 +370,7 @@ def test_one_wallet_of_a_wrong_source_stops_no_other(database_url: str) -> None:
             await wrong.deposit(deposit("b1"))
         with SqlLedger(database_url) as beside:
             kinds = [each.kind for each in beside.anomalies(source="other")]
+        await ledger.add_source("other")
         await ledger.close()
         return kinds
 

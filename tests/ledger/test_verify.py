@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import BooksReport, SqlLedger, TableAccounts, Terms, steps
+from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms, steps
 from game_operator.ledger.books import verify, whole_books
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.books.whole_books import verified as read_books
@@ -753,6 +753,14 @@ def test_while_calls_go_on(database_url: str) -> None:
         reports.append(ledger.verify())
     assert [report.findings for report in reports] == [()] * 9
     assert reports[0].calls < reports[-1].calls
+
+
+async def test_awaited(book: str) -> None:
+    """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
+    async with AsyncSqlLedger(book) as ledger:
+        assert (await ledger.verify()) == verified(book)
+        damage(book, ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"])
+        assert kinds(await ledger.verify()) == {"balance_differs"}
 
 
 def test_in_memory_sqlite() -> None:

@@ -260,8 +260,7 @@ class AsyncInDatabase(_InTables):
         return self.run(self.ledger.adjust(player_id, amount, reference=reference))
 
     def add_source(self, name: str) -> None:
-        with SqlLedger(self.url) as beside:
-            beside.add_source(name)
+        self.run(self.ledger.add_source(name))
 
     def balance(self, player_id: str) -> int:
         return self.run(self.ledger.balance(player_id))
@@ -270,8 +269,10 @@ class AsyncInDatabase(_InTables):
         return self.run(self.ledger.bet(bet_id, source=source))
 
     def bets(self, **bounds: Any) -> list[BetRecord]:
-        with SqlLedger(self.url) as beside:
-            return list(beside.bets(**bounds))
+        async def listed() -> list[BetRecord]:
+            return [bet async for bet in self.ledger.bets(**bounds)]
+
+        return self.run(listed())
 
     def reopen(self) -> None:
         self.run(self.ledger.close())

@@ -68,7 +68,7 @@ from game_operator.backoffice import (
     Verdict,
 )
 from game_operator.backoffice.catalogue import ChangeKind
-from game_operator.ledger import AsyncSqlLedger, BetRecord, Outcome, SqlLedger
+from game_operator.ledger import AsyncSqlLedger, BetRecord, BooksReport, Outcome, SqlLedger
 from game_operator.models.webhooks import (
     BalanceCall,
     DepositCall,
@@ -335,12 +335,15 @@ def money() -> Cents:
     return Cents(plain + 1)
 
 
-async def awaited_books(ledger: AsyncSqlLedger) -> None:
+async def awaited_books(ledger: AsyncSqlLedger) -> BooksReport:
     """Ask a ledger that is awaited what a SqlLedger is asked."""
     assert_type(await ledger.open_account("p1", opening=Decimal(5)), Cents)
     assert_type(await ledger.balance(("p1", "EUR")), Cents)
     assert_type(await ledger.bet("b1", source="live"), BetRecord | None)
+    assert_type([bet async for bet in ledger.bets(since_millis=0)], list[BetRecord])
+    await ledger.add_source("live")
     await ledger.keep_anomaly("deposit", "unreadable", b"{", connection=None)
+    return await ledger.verify(full=True)
 
 
 @contextmanager

@@ -1,16 +1,20 @@
 """The ledger in a database, for one event loop of asyncio: SQLite or PostgreSQL, by its address."""
 
 import asyncio
+import contextlib
 import contextvars
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.books.verify import BooksReport
+from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.batch import Result
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
@@ -24,8 +28,10 @@ from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly
-from game_operator.ledger.staff.limits import Spent, checked_since, spent
-from game_operator.ledger.steps import Connection, Steps, run_async
+from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.staff.limits import BetStop, Spent, checked_since, checked_stop, spent, start_bets, stop_bets
+from game_operator.ledger.staff.queries import BetsWanted, has_own_snapshot
+from game_operator.ledger.steps import Connection, Steps, as_steps, run, run_async
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -41,8 +47,8 @@ class AsyncSqlLedger(LedgerBase):
     """
     SqlLedger for asyncio: the same names and arguments, awaited, of what a program that serves calls needs.
 
-    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For what
-    staff does, such as lists, anomalies, stops of bets, totals and checks, open a SqlLedger at the same address.
+    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async. For
+    anomalies, histories, totals, nightly maintenance and the doctor, open a SqlLedger at the same address.
 
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
@@ -158,9 +164,61 @@ class AsyncSqlLedger(LedgerBase):
         """Return the sources whose calls are taken, the oldest first."""
         return await self._read(lambda: self._fit.sources.load())
 
+    async def add_source(self, name: str) -> None:
+        """Take calls of a further source, as ``SqlLedger.add_source`` does."""
+        await run_async(self._added(name))
+
+    async def stop_bets(self, *, actor: str, reason: str, code: str = "LIMIT_EXCEEDED") -> BetStop:
+        """Refuse withdraws that would debit, as ``SqlLedger.stop_bets`` does."""
+        stop = checked_stop(actor, reason, code)
+        return await self._write(lambda: stop_bets(stop, self._fit))
+
+    async def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
+        """Take bets again, decided by *actor* for a *reason*, as ``SqlLedger.start_bets`` does; return the stop."""
+        check_person(actor, reason)
+        return await self._write(lambda: start_bets(actor, reason, self._fit))
+
     async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
         return await self._read(partial(queries.bet, self._prefix, bet_id, source))
+
+    async def bets(
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        source: str = "",
+        state: BetState | None = None,
+        player_id: str | None = None,
+    ) -> AsyncIterator[BetRecord]:
+        """Yield bets, oldest first, as ``SqlLedger.bets`` does; they are read in a thread beside the loop."""
+        wanted = BetsWanted(source, since_millis, until_millis, state, player_id)
+        read: Callable[..., Any] = self._read
+        with contextlib.ExitStack() as stack:
+            if has_own_snapshot(self._url):
+                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
+                read = partial(asyncio.to_thread, listing.read)
+            after: BetRecord | None = None
+            while True:
+                bets = await read(partial(queries.page_of_bets, self._prefix, wanted, after, 1_000))
+                for bet in bets:
+                    yield bet
+                if len(bets) < 1_000:
+                    return
+                after = bets[-1]
+
+    async def verify(self, *, full: bool = False) -> BooksReport:
+        """Return what is wrong in the books, as ``SqlLedger.verify`` does, while calls go on."""
+        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
+        if not has_own_snapshot(self._url):
+            return await run_async(verified(as_steps(self._read), self._prefix, full=full))
+
+        def in_thread() -> BooksReport:
+            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
+                return run(verified(as_steps(pages.read), self._prefix, full=full))
+
+        return await asyncio.to_thread(in_thread)
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:

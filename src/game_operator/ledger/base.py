@@ -11,7 +11,7 @@ from weakref import ref
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import AccountsSpec, Outcome, Terms
+from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.commit_queue import observed_batch
@@ -296,3 +296,11 @@ class LedgerBase(Forkable, ABC):
                 except ConflictError:
                     continue
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+
+    def _added(self, source: str) -> Steps[None]:
+        check_source_name(source)
+        yield partial(self._write, partial(self._source_added, source))
+        self._fit.sources.known.add(source)
+
+    def _source_added(self, source: str) -> Steps[None]:
+        yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError, RetryRefusedError
 from game_operator.ledger.accounts.choice import check_own, most_calls
-from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for, check_source_name
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books import totals
 from game_operator.ledger.books.maintain import MaintainReport, Maintenance, analyzed, last_run, own_tables
@@ -263,12 +263,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError, ValueError: *name* is not a text, is longer than 256 characters, begins or ends with a blank, or
                 holds an invisible character.
         """
-        check_source_name(name)
-        self._write(lambda: self._source_added(name))
-        self._fit.sources.known.add(name)
-
-    def _source_added(self, source: str) -> Steps[None]:
-        yield from self._fit.sources.add(source, (yield from self._fit.now_millis()))
+        return run(self._added(name))
 
     def check_source(self, source: str) -> None:
         """Raise UnknownSourceError if calls of *source* would be refused; a Wallet asks when it is made."""
