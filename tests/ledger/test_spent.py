@@ -255,12 +255,11 @@ def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
 
 
 def test_a_limit_in_may_bet() -> None:
-    """The call in hand is not in it."""
-    ledger = SqlLedger("sqlite:///:memory:")
-    ledger.open_account("p1", Decimal(10))
+    """The call in hand is not in it; a MemoryLedger may be asked while it applies the call."""
+    ledger = MemoryLedger({"p1": 1_000})
 
-    def may_bet(call: WithdrawCall, account: Account, connection: object) -> str | None:
-        spent = ledger.spent(account.key, since_millis=0, connection=connection).wagered_cents + call.amount_cents
+    def may_bet(call: WithdrawCall, account: Account, *_: object) -> str | None:
+        spent = ledger.spent(account.key, since_millis=0).wagered_cents + call.amount_cents
         return "LIMIT_EXCEEDED" if spent > 300 else None
 
     bets = [withdraw(f"b{number}", amount_cents=100) for number in range(4)]
