@@ -20,7 +20,6 @@ from game_operator.backoffice.reconcile import population
 from game_operator.backoffice.reconcile.population import first_cursor
 from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.engine.sources import source_details
 from game_operator.ledger.office import Office
 from game_operator.ledger.staff import queries, repairs
 from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
@@ -85,7 +84,6 @@ LOOKS: Final[dict[str, Look]] = {
     **{f"bets of a player {state.value}": _bets(player_id="p7", state=state) for state in BetState},
     "bets OPEN of all sources": _bets(source=None, state=BetState.OPEN),
     "oldest bets": Look(lambda *_: queries.oldest_bets(DEFAULT_PREFIX, BetsWanted(None), 50)),
-    "sources": Look(lambda *_: source_details(DEFAULT_PREFIX, 1_000), "the sources"),
     "anomalies": _anomalies(),
     "anomalies, all": _anomalies(resolved=None),
     "anomalies, resolved": _anomalies(resolved=True, source=""),

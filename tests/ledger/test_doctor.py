@@ -2,17 +2,14 @@
 
 import asyncio
 import contextlib
-import os
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -42,19 +39,19 @@ NOW = now()
 TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
-def examine(url: str, **expected: Any) -> DoctorReport:
-    return doctor_report(url, DEFAULT_PREFIX, **expected)
+def examine(url: str) -> DoctorReport:
+    return doctor_report(url, DEFAULT_PREFIX)
 
 
-def found(url: str, name: str, **expected: Any) -> list[tuple[str, str]]:
+def found(url: str, name: str) -> list[tuple[str, str]]:
     """Return the verdicts and texts of one check; each that is not fine says why it matters and what to do."""
-    checks = survey(url, partial(doctor_script, url, DEFAULT_PREFIX, only=name, **expected)).checks
+    checks = survey(url, partial(doctor_script, url, DEFAULT_PREFIX, only=name)).checks
     assert all(bool(check.why) == bool(check.todo) == (check.verdict != "fine") for check in checks)
     return [(check.verdict, check.found) for check in checks if check.name == name]
 
 
-def verdicts(url: str, name: str, **expected: Any) -> set[str]:
-    return {verdict for verdict, _ in found(url, name, **expected)}
+def verdicts(url: str, name: str) -> set[str]:
+    return {verdict for verdict, _ in found(url, name)}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -208,27 +205,17 @@ def test_damage_that_was_found(served: str) -> None:
     assert verdicts(served, "verified") == {"fine", "finding"}
 
 
-def test_sources_and_prefixes_that_are_expected(served: str) -> None:
-    """Said, any other is a finding, and so is one that is missing; unsaid, several are an advice."""
-    assert verdicts(served, "sources", sources=[""]) == {"fine"}
-    assert found(served, "sources", sources=["live"]) == [
-        ("finding", "calls of '' are taken, and were not expected"),
-        ("finding", "'live' is expected and not registered: its calls are refused"),
-    ]
+def test_other_sources_and_ledgers(served: str) -> None:
+    """Several are an advice that names them."""
+    assert found(served, "sources") == [("fine", "calls of '' are taken")]
+    with SqlLedger(served) as ledger:
+        ledger.add_source("live")
+    assert found(served, "sources") == [("advice", "calls of '', 'live' are taken")]
     run_sql(served, "DELETE FROM {p}sources")
-    assert verdicts(served, "sources", sources=["live"]) == {"fine"}
+    assert verdicts(served, "sources") == {"fine"}
     assert verdicts(served, "other ledgers") == {"fine"}
-    assert verdicts(served, "other ledgers", prefixes=["casino_"]) == {"finding"}
     SqlLedger(served, table_prefix="casino_").close()
-    assert verdicts(served, "other ledgers") == {"advice"}
-    assert verdicts(served, "other ledgers", prefixes=["casino_", DEFAULT_PREFIX]) == {"fine"}
-    assert found(served, "other ledgers", prefixes=[]) == [
-        ("finding", "the tables casino_* are ledgers that were not expected")
-    ]
-    with SqlLedger(served) as ledger, pytest.raises(TypeError, match="several names"):
-        ledger.doctor(sources="live")
-    with SqlLedger(served) as ledger, pytest.raises(ConfigurationError, match="prefix"):
-        ledger.doctor(prefixes=["1; DROP"])
+    assert found(served, "other ledgers") == [("advice", "the tables casino_* are other ledgers")]
 
 
 def test_triggers_that_are_gone(served: str) -> None:
@@ -287,39 +274,6 @@ def test_a_disk_that_is_full(served: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
-
-
-def _hard_link(file: Path) -> None:
-    os.link(file, file.with_name("other.db"))
-
-
-def _journal(file: Path) -> None:
-    file.with_name("wallet.db-journal").touch()
-
-
-def _open_folder(file: Path) -> None:
-    file.parent.chmod(0o777)
-
-
-def _open_file(file: Path) -> None:
-    file.chmod(0o640)
-
-
-@pytest.mark.parametrize(
-    ("change", "verdict", "part"),
-    [
-        (_hard_link, "finding", "has 2 names"),
-        (_journal, "finding", "wallet.db-journal is there"),
-        (_open_folder, "finding", "others may replace files"),
-        (_open_file, "advice", "has mode 0640"),
-    ],
-)
-def test_files(on_sqlite: str, change: Callable[[Path], None], verdict: str, part: str) -> None:
-    """Names and modes, and what is beside the file."""
-    assert verdicts(on_sqlite, "file") == {"fine"}
-    change(Path(path_in(on_sqlite)))
-    ((said, text),) = found(on_sqlite, "file")
-    assert (said, part in text) == (verdict, True)
 
 
 MOUNTS = """\
@@ -396,12 +350,6 @@ def test_a_file_that_is_damaged(on_sqlite: str) -> None:
     """A file that is no database cannot be read."""
     Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
     assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
-
-
-def test_in_memory() -> None:
-    """It ends with its process."""
-    with SqlLedger("sqlite:///:memory:") as ledger:
-        assert [check.name for check in ledger.doctor().findings] == ["file"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -614,22 +562,6 @@ def test_a_standby_that_is_awaited(strict: PostgresServer) -> None:
 
 
 # --- At opening -------------------------------------------------------------------------------------------------------
-
-
-def opening_warnings(url: str, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what two openings log."""
-    caplog.clear()
-    with caplog.at_level("WARNING", "game_operator.ledger"):
-        SqlLedger(url).close()
-        SqlLedger(url).close()
-    return [re.sub(r" .*", "", record.getMessage().removeprefix("PostgreSQL runs with ")) for record in caplog.records]
-
-
-def test_what_opening_warns_of(served: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for each process and database: a server that loses commits."""
-    monkeypatch.setattr("game_operator.ledger.doctor.opening._logged", set())
-    assert opening_warnings(served, caplog) == ([] if is_sqlite(served) else ["fsync", "full_page_writes"])
-    assert opening_warnings(served, caplog) == []
 
 
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])

@@ -148,29 +148,29 @@ def test_accounts_are_neither_opened_nor_moved_nor_read(
     assert run("SELECT account FROM game_operator_accounts") == []
 
 
-def test_a_win_is_not_paid_to_a_phantom(database_url: str, run: Run, opened: Any) -> None:
+def test_a_win_is_not_paid_to_a_phantom(database_url: str, run: Run) -> None:
     """A retry without accounts= leaves bet and anomaly as they are; with them the player is paid."""
     with SqlLedger(database_url, accounts=TABLE) as ledger:
         ledger.apply(deposit("b1", amount_cents=900))
         ledger.apply(withdraw("b1"))
         (record,) = ledger.anomalies()
-    with opened(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
+    with SqlLedger(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
         ledger.retry(record.id)
     with SqlLedger(database_url) as ledger:
         assert [each.id for each in ledger.anomalies()] == [record.id]
         assert [bet.state.value for bet in ledger.bets()] == ["OPEN"]
-    with opened(database_url, accounts=TABLE) as ledger:
+    with SqlLedger(database_url, accounts=TABLE) as ledger:
         assert ledger.retry(record.id).balance_cents == 1400
     assert run("SELECT balance FROM players") == [(1400,)]
 
 
-def test_reading_goes_on(database_url: str, run: Run, opened: Any) -> None:
+def test_reading_goes_on(database_url: str, run: Run) -> None:
     """Books, histories, anomalies, resolving and pruning need no balances; what is not compared is noted."""
     with SqlLedger(database_url, accounts=TABLE) as ledger:
         ledger.apply(deposit("b1"))
         ledger.apply(withdraw("b1"))
         (record,) = ledger.anomalies()
-    with opened(database_url) as ledger:
+    with SqlLedger(database_url) as ledger:
         report = ledger.verify()
         assert (report.sound, [note.kind for note in report.notes]) == (True, ["balances_elsewhere"])
         assert [call.operation for call in ledger.history("b1").calls] == ["withdraw"]
@@ -192,6 +192,7 @@ def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, opened: 
         ledger.balance("p1")
     with opened(database_url) as ledger:
         assert ledger.apply(withdraw(amount_cents=40)).balance_cents == 60
+    with SqlLedger(database_url) as ledger:
         assert ledger.verify().notes == ()
     assert run(MARKED) == []
 
@@ -252,7 +253,7 @@ def test_nobody_waits_for_a_mark_that_is_not_committed(postgres_url: str) -> Non
             assert setup.execute(MARKED).fetchall() == [(1,)]
 
 
-def test_who_may_not_write_the_mark_is_told_the_statement(postgres_url: str) -> None:
+def test_who_may_not_write_the_mark_is_refused(postgres_url: str) -> None:
     """SELECT alone is enough only where the mark is."""
     with psycopg.connect(postgres_url, autocommit=True) as setup:
         setup.execute("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
@@ -262,9 +263,9 @@ def test_who_may_not_write_the_mark_is_told_the_statement(postgres_url: str) -> 
         try:
             setup.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO mark_reader")
             url = postgres_url + ("&" if "?" in postgres_url else "?") + "options=-crole%3Dmark_reader"
-            with pytest.raises(SchemaError, match=r"Grant INSERT on it.*INSERT INTO game_operator_meta") as raised:
+            with pytest.raises(SchemaError, match=r"lacks a right on .*game_operator_meta.*--grants ROLE"):
                 SqlLedger(url, accounts=TABLE, migrate=False)
-            setup.execute(str(raised.value).rpartition(": ")[2])
+            SqlLedger(postgres_url, accounts=TABLE).close()
             with SqlLedger(url, accounts=TABLE, migrate=False) as ledger, pytest.raises(AccountNotFoundError):
                 ledger.balance("p1")
         finally:

@@ -24,7 +24,7 @@ import pytest
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.books.retention import fold_day, make_day
-from game_operator.ledger.engine.address import address_of, shown_address, without_password
+from game_operator.ledger.engine.address import address_of, shown_address
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, schema_sql, sql_texts
 from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
@@ -426,14 +426,6 @@ def test_addresses_that_are_none(url: str) -> None:
 def test_an_address_as_it_is_shown(url: str, told: str) -> None:
     """All of it but the password."""
     assert shown_address(url) == told
-
-
-@pytest.mark.parametrize("password", ["secret", "se%2Fcret", "s%40"])
-def test_a_message_without_the_password(password: str) -> None:
-    """As it is written in the address, and as it is meant."""
-    url = f"postgresql://u:{password}@h/d"
-    text = f"no {password} and no {password.replace('%2F', '/').replace('%40', '@')}"
-    assert without_password(text, url) == "no *** and no ***"
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,18 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
-from game_operator.ledger.doctor.opening import look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.batch import Result, apply_items, completed
 from game_operator.ledger.engine.commit_queue import observed_batch
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.tables import check_prefix, has_table, migration_in_postgres, rights_explained
+from game_operator.ledger.engine.tables import (
+    check_prefix,
+    has_table,
+    look_at_server,
+    migration_in_postgres,
+    rights_explained,
+)
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
@@ -228,14 +233,15 @@ class LedgerBase(Forkable, ABC):
 
     def _fitted(self, kind: Kind) -> Steps[SqlDialect]:
         """Return the dialect for our accounts; nothing is noted in tables that have another name."""
-        yield from settle_name(self._prefix, self._name, self._clock_millis())
-        fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
+        with rights_explained(self._prefix):
+            yield from settle_name(self._prefix, self._name, self._clock_millis())
+            fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
         fit.owns = self._owns
         return fit
 
     def _migration_in_postgres(self) -> Steps[None]:
         check = partial(self._checked_first, "postgres")
-        yield from look_at_server(self._url, migrate=self._migrate)
+        yield from look_at_server(migrate=self._migrate)
         with rights_explained(self._prefix):
             yield from migration_in_postgres(self._prefix, self._migrate, check)
 

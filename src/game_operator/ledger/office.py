@@ -8,7 +8,6 @@ from typing import TypeVar
 from game_operator.ledger.accounts.choice import check_own, is_marked
 from game_operator.ledger.api import BetRecord
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.sources import SourceDetails, source_details
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff import queries
@@ -73,10 +72,6 @@ class Office:
     def are_balances_elsewhere(self) -> bool:
         """Return whether a ledger was opened here whose balances are in the operator's own table."""
         return self.read(lambda fit: is_marked(fit.prefix))
-
-    def sources(self, most_bets: int = 1_000) -> list[SourceDetails]:
-        """Return the sources that the ledger knows, with how many bets of each are OPEN."""
-        return self.survey(lambda fit: source_details(fit.prefix, most_bets), "listing")
 
     def now_millis(self) -> int:
         """Return the time by the ledger's clock in Unix milliseconds: on PostgreSQL by the server's."""

@@ -119,7 +119,7 @@ def _look_at_postgres(url: str, stopped: str) -> PingReport:
             with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
                 bets_stopped = connection.execute(stopped.encode()).fetchone() is not None
     except (psycopg.Error, RuntimeError, OSError) as failed:  # The system has no thread or descriptor left.
-        raise _unavailable(sentences(failed, url)) from failed
+        raise _unavailable(sentences(failed)) from failed
     assert row is not None
     difference = row[1] - (before + after) / 2 * 1000
     return PingReport(

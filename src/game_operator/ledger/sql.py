@@ -433,28 +433,15 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         with self._beside("pages") as read:
             return run(verified(as_steps(read), self._prefix, full=full))
 
-    def doctor(
-        self,
-        *,
-        sources: Collection[str] | None = None,
-        prefixes: Collection[str] | None = None,
-    ) -> DoctorReport:
+    def doctor(self) -> DoctorReport:
         """
         Look for what could lose or double money here: settings, rights, disks, clocks, and what nobody has looked at.
 
         It only reads, over a separate connection, and calls go on. What is wrong is in the report and never raised.
-
-        Args:
-            sources: The sources that the ledger should know; any other is a finding. None if you do not say.
-            prefixes: The table prefixes of other ledgers that belong in this database. None if you do not say.
-
-        Raises:
-            TypeError, ValueError: A source has a name that none can have.
-            ConfigurationError: A prefix is invalid.
         """
         from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
 
-        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes))
+        return self._survey(partial(doctor_script, self._url, self._prefix))
 
     def totals(
         self,

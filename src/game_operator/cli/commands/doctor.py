@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
@@ -62,12 +60,7 @@ def _shown(examined: "Iterator[Check]") -> "Iterator[Check]":
         yield check
 
 
-def ledger_doctor(
-    *,
-    expected_sources: Annotated[list[str] | None, typer.Option("--expect-source")] = None,
-    expected_prefixes: Annotated[list[str] | None, typer.Option("--expect-prefix")] = None,
-    place: LedgerOptions,
-) -> int:
+def ledger_doctor(*, place: LedgerOptions) -> int:
     """
     Look for what could lose or double money here: settings, rights, disks, clocks, and what nobody has looked at.
 
@@ -79,7 +72,7 @@ def ledger_doctor(
     address = address_of(place.database)
     check_file(address, "Check the path. (`game-operator ledger open` makes a new ledger.)")
     with waiting("Examining …"), checked_values():
-        report = doctor_report(address, place.table_prefix, sources=expected_sources, prefixes=expected_prefixes)
+        report = doctor_report(address, place.table_prefix)
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo)
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")

@@ -243,14 +243,15 @@ def correct_time(player: PlayerArgument, place: LedgerOptions) -> None:
 
 @ledgers.command()
 def sources(place: LedgerOptions) -> None:
-    """List the services and environments whose calls the ledger takes, with their open bets, up to 1,000 of each."""
-    from game_operator.ledger.office import Office
-
+    """List the services and environments whose calls the ledger takes, the oldest first."""
     with place.opened() as ledger:
-        found = Office(ledger).sources()
+        names = ledger.sources()
     nothing = "The ledger knows no source yet: the first withdraw, deposit or rollback registers its own."
-    document = {"sources": [source._asdict() for source in found]}
-    answer(document, *([] if found else [nothing]), view={"sources": "name origin open_bets"})
+    answer({"sources": _named(names)}, *([] if names else [nothing]), view={"sources": "name"})
+
+
+def _named(names: list[str]) -> list[dict[str, str]]:
+    return [{"name": name} for name in names]
 
 
 @ledgers.command("add-source")
@@ -260,17 +261,14 @@ def add_source(name: Annotated[str, typer.Argument(callback=source_in)], place: 
 
     Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
     """
-    from game_operator.ledger.office import Office
-
     with place.opened() as ledger:
-        known = Office(ledger).sources()
+        known = ledger.sources()
         ledger.add_source(name)
-    others = [source._asdict() for source in known if source.name != name]
-    already = "." if len(others) == len(known) else " already. Nothing was changed."
-    sentences = [f"The ledger takes calls of {shown(name)}{already}"]
-    if any(source["open_bets"] for source in others):
-        sentences.append("If it is a new name for a source with open bets, these cannot be settled: keep the old name.")
-    answer({"added": name, "others": others}, *sentences, view={"others": "name origin open_bets"})
+    already = " already. Nothing was changed." if name in known else "."
+    others = _named([each for each in known if each != name])
+    answer(
+        {"added": name, "others": others}, f"The ledger takes calls of {shown(name)}{already}", view={"others": "name"}
+    )
 
 
 @ledgers.command("stop-bets")

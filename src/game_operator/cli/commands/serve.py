@@ -250,8 +250,6 @@ class _Service:
             if self.listening.workers is not None:
                 life.enter_context(logging_to_stderr())
             life.enter_context(or_end())
-            # Who opened the same ledger first has said what there was to see.
-            logging.getLogger("game_operator.ledger.opening").setLevel(logging.ERROR)
             ServeProtocol.open_connections = Connections(most_connections())
             telemetry = _new_telemetry() if self.served.telemetry else None
             profile = read_profile(self.served.profile)

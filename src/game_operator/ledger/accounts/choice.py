@@ -18,7 +18,7 @@ from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.sources import stands_alone
-from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
+from game_operator.ledger.engine.tables import BALANCE_TABLES, has_table
 from game_operator.ledger.steps import Execute, Kind, Rows, Steps
 
 _MARK = "balances_elsewhere"
@@ -118,25 +118,12 @@ def mark(kind: Kind, prefix: str, *, joined: bool = False) -> Steps[bool]:
 
     With *joined* the transaction is the caller's, and the mark is kept only if the caller commits. No call waits for
     such a commit, because a caller that holds locks could wait for a caller that waits for those locks.
-
-    Raises:
-        SchemaError: This user may not write it.
     """
     if (yield from is_marked(prefix)):
         return True
     alone = f"pg_try_advisory_xact_lock(hashtext('{prefix}{_MARK}'))" if joined and kind == "postgres" else "true"
-    statement = (
-        f"INSERT INTO {prefix}meta (name, value) SELECT '{_MARK}', 1 WHERE {alone} ON CONFLICT (name) DO NOTHING"
-    )
-    try:
-        yield Execute(statement, ())
-    except Exception as failed:
-        if joined or getattr(failed, "sqlstate", None) != DENIED:
-            raise
-        raise SchemaError(
-            f"The ledger's user may not note in {prefix}meta that balances are in your own table. Grant INSERT on it, "
-            f"or let somebody who may run this statement once: {statement}"
-        ) from failed
+    sql = f"INSERT INTO {prefix}meta (name, value) SELECT '{_MARK}', 1 WHERE {alone} ON CONFLICT (name) DO NOTHING"
+    yield Execute(sql, ())
     return False
 
 

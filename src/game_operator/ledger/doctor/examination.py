@@ -6,19 +6,17 @@ It only reads, from one snapshot, over a connection beside the ledger's. What th
 
 import sqlite3
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from functools import partial
-from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.api import check_source_name
 from game_operator.ledger.doctor.examined import Case, Check, DoctorCheck, DoctorReport, Examined, case, questions_for
 from game_operator.ledger.doctor.ledger_checks import LEDGER_CHECKS, tables
 from game_operator.ledger.doctor.place_checks import FILE_CHECKS, MEMORY_CHECKS, SERVER_CHECKS, TABLE_CHECKS, server
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.engine.tables import DENIED, FIRST_VERSION, VERSION, check_prefix, toml_texts
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
-from game_operator.ledger.steps import Execute, Steps
+from game_operator.ledger.steps import Execute, Kind, Steps
 
 #: Also what a service that runs PostgreSQL for others leaves out, and a table that somebody has locked.
 _HIDDEN = frozenset({DENIED, "0A000", "42883", "55P03"})
@@ -29,43 +27,23 @@ _SAVE, _BACK = "SAVEPOINT game_operator_check", "ROLLBACK TO SAVEPOINT game_oper
 _ASK_ANOTHER = "Run the doctor as the wallet's user, or as one with the role pg_monitor and SELECT on the tables."
 
 
-def doctor_script(
-    url: str,
-    prefix: str,
-    sources: Collection[str] | None = None,
-    prefixes: Collection[str] | None = None,
-    *,
-    only: str | None = None,
-) -> Steps[DoctorReport]:
+def doctor_script(url: str, prefix: str, *, only: str | None = None) -> Steps[DoctorReport]:
     """
     Examine the ledger at *url*.
 
     Args:
         url: Where the ledger is.
         prefix: How the names of its tables begin.
-        sources: The sources that it should know; None if any may be right.
-        prefixes: Those of other ledgers that may be in the database.
         only: The one check to do, beside those that it rests on.
 
     Raises:
-        TypeError, ValueError: A source has a name that none can have.
-        ConfigurationError: A prefix is invalid.
+        ConfigurationError: The prefix is invalid.
     """
-    for given, what in ((sources, "sources"), (prefixes, "prefixes")):
-        if isinstance(given, str):
-            raise TypeError(f"{what} must be several names, as in [{given!r}], not one str.")
-    examined = Examined(
-        url,
-        check_prefix(prefix),
-        "postgres" if is_postgres(url) else "sqlite",
-        questions_for(prefix),
-        None if sources is None else frozenset(map(check_source_name, sources)),
-        None if prefixes is None else frozenset(map(check_prefix, prefixes)),
-    )
-    return _examination(examined, only)
+    kind: Kind = "postgres" if is_postgres(url) else "sqlite"
+    return _examination(Examined(url, check_prefix(prefix), kind, questions_for(prefix)), only)
 
 
-def doctor_report(url: str, prefix: str, **expected: Any) -> DoctorReport:
+def doctor_report(url: str, prefix: str) -> DoctorReport:
     """
     Return the report on a ledger that need not be opened, and may have tables of any version.
 
@@ -78,7 +56,7 @@ def doctor_report(url: str, prefix: str, **expected: Any) -> DoctorReport:
     elif not url.startswith("sqlite:///"):
         raise unknown_database(url)
     try:
-        return survey(url, partial(doctor_script, url, prefix, **expected))
+        return survey(url, partial(doctor_script, url, prefix))
     except LedgerUnavailableError as failed:
         if not _is_damage(failed.__cause__):
             raise

@@ -78,7 +78,6 @@ class Examined:
     Attributes:
         url, prefix, kind: Where the ledger is.
         questions: The statements of doctor.sql.
-        expected_sources, expected_prefixes: Those that the operator knows of; None if that was not said.
         tables: The names of all tables.
         meta: The rows of the table ``meta``.
         version: The version of the tables; 0 if there are none.
@@ -90,8 +89,6 @@ class Examined:
     prefix: str
     kind: Kind
     questions: dict[str, str]
-    expected_sources: frozenset[str] | None = None
-    expected_prefixes: frozenset[str] | None = None
     tables: frozenset[str] = frozenset()
     meta: dict[str, int] = field(default_factory=dict)
     version: int = 0

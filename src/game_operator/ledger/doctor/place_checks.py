@@ -2,7 +2,6 @@
 
 import os
 import re
-import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -14,31 +13,12 @@ from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.sqlite import file_system_of
 from game_operator.ledger.steps import AskOperator, Execute, Rows, Steps
 
-#: What others than its owner may do with a file; and with a folder, unless they may only delete what is their own.
-_FOR_OTHERS, _WRITABLE = 0o077, 0o022
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _MOST_SKEW_SECONDS = 30.0
 _MOST_MINUTES = 5
 #: So many connections should be free.
 _LEAST_CONNECTIONS = 10
 _NEEDED = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
-
-
-def _file(examined: Examined) -> list[Case]:
-    """Look at the file, what is beside it, and who may change both."""
-    file = Path(examined.path)
-    real, found = Path(os.path.realpath(file)), file.stat()
-    mode, folder = stat.S_IMODE(found.st_mode), stat.S_IMODE(real.parent.stat().st_mode)
-    cases = []
-    if found.st_nlink > 1:
-        cases.append(case("linked", file=file, links=found.st_nlink))
-    if (journal := Path(f"{real}-journal")).exists():
-        cases.append(case("journal", file=journal))
-    if folder & _WRITABLE and not folder & stat.S_ISVTX:
-        cases.append(case("replaceable", folder=real.parent, mode=f"{folder:04o}"))
-    if mode & _FOR_OTHERS:
-        cases.append(case("open", file=file, mode=f"{mode:04o}"))
-    return cases or [case("private", file=file, mode=f"{mode:04o}")]
 
 
 def _file_system(examined: Examined) -> list[Case]:
@@ -72,14 +52,13 @@ def _machines_clock(examined: Examined) -> Steps[list[Case]]:
 
 #: What is asked of a file.
 FILE_CHECKS: dict[str, Check] = {
-    "file": _file,
     "file system": _file_system,
     "disk": _disk_of_file,
     "journal mode": _journal_mode,
     "clock": _machines_clock,
 }
 #: What is asked of a database in memory.
-MEMORY_CHECKS: dict[str, Check] = {"file": lambda _: [case("memory")], "clock": _machines_clock}
+MEMORY_CHECKS: dict[str, Check] = {"clock": _machines_clock}
 
 
 def server(examined: Examined) -> Steps[list[Case]]:

@@ -13,6 +13,8 @@ _SECRET_WORDS = ("password", "secret", "_key")
 _HIDDEN = "***"
 #: Where a driver begins a new line with a new sentence, or ends without a full stop.
 _SENTENCE_END = re.compile(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z")
+#: A statement, as PostgreSQL quotes it below its error.
+_QUOTED = re.compile(r"\nLINE .*", re.DOTALL)
 #: SQLite's name for a database in memory.
 IN_MEMORY = ":memory:"
 #: What to do where the server has not answered at all.
@@ -152,18 +154,7 @@ def _is_secret(parameter: re.Match[str]) -> bool:
     return any(word in name for word in _SECRET_WORDS)
 
 
-def sentences(failed: BaseException, url: str = "") -> str:
-    """Return what a driver says on one line, without the password of *url* and without our SQL, which servers quote."""
-    said = without_password(str(failed), url).partition("\nLINE ")[0][:300]
+def sentences(failed: BaseException) -> str:
+    """Return what a driver says on one line, without our SQL, which servers quote; libpq never says the password."""
+    said = _QUOTED.sub("", str(failed))[:300]
     return " ".join(_SENTENCE_END.sub(". ", said).split())
-
-
-def without_password(text: str, url: str) -> str:
-    """Return *text*, such as a driver's message, without the password that stands in *url*."""
-    userinfo = url.partition("://")[2].rpartition("@")[0]
-    found = [userinfo.partition(":")[2], *(each[3] for each in _PARAMETER.finditer(url) if _is_secret(each))]
-    # As written and as meant; a single letter would blot out the message, and reveals nothing.
-    forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
-    for secret in sorted(forms, key=len, reverse=True):
-        text = text.replace(secret, _HIDDEN)
-    return text

@@ -7,7 +7,7 @@ removed, so a process needs to see one only once.
 """
 
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
@@ -18,23 +18,6 @@ _MOST_CHARACTERS: Final = 256
 #: Sources that this process has inserted into an SQLite file: in a transaction of the caller's, nothing shows whether
 #: a row was committed or is the caller's own.
 _INSERTED: Final[set[tuple[str, str]]] = set()
-
-
-class SourceDetails(NamedTuple):
-    """
-    A source that a ledger knows.
-
-    Attributes:
-        name: Its name.
-        origin: ``first call``, ``found`` (among calls that are there) or ``added``.
-        at_millis: When it was registered.
-        open_bets: How many of its bets are OPEN, up to the limit of the question.
-    """
-
-    name: str
-    origin: str
-    at_millis: int
-    open_bets: int
 
 
 def checked_id(value: str, what: str) -> str:
@@ -158,9 +141,3 @@ def _sources_found(prefix: str) -> Steps[list[str]]:
     """Return the sources of the calls and bets that are there."""
     rows: Rows = yield Execute(_sql(prefix)["found"], ())
     return [source for (source,) in rows]
-
-
-def source_details(prefix: str, most_bets: int) -> Steps[list[SourceDetails]]:
-    """Return all sources with how many of their bets are OPEN, counted up to *most_bets*."""
-    rows: Rows = yield Execute(_sql(prefix)["details"], (most_bets,))
-    return [SourceDetails(*row) for row in rows]

@@ -14,14 +14,6 @@ SELECT CAST(? AS text), 'added', CAST(? AS bigint), {none_is_first} ON CONFLICT 
 SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust')
 UNION SELECT source FROM {prefix}bets ORDER BY source
 
--- The index of open bets is read, of which there are few, for each source.
--- name: details
-SELECT name, origin, at_millis, (
-    SELECT COUNT(*) FROM (
-        SELECT 1 FROM {prefix}bets WHERE {prefix}bets.source || '' = kept.name AND state = 'OPEN' LIMIT ?
-    ) AS few
-) FROM {prefix}sources AS kept ORDER BY at_millis, name
-
 -- To PostgreSQL: the claims that a transaction has made with pg_try_advisory_xact_lock_shared.
 -- name: unsigned_hash
 (CAST(hashtext(?) AS bigint) & 4294967295)

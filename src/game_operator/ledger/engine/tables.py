@@ -16,7 +16,7 @@ from importlib.resources import files
 from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, SchemaError, shown
-from game_operator.ledger.steps import Execute, Kind, Rows, Steps
+from game_operator.ledger.steps import Execute, Kind, Rows, Steps, UnwritableError
 
 T = TypeVar("T")
 
@@ -63,6 +63,8 @@ _USE_SCHEMA = """DO $$ BEGIN
         SELECT CAST(relnamespace AS regnamespace) FROM pg_class WHERE oid = to_regclass('{prefix}meta')
     ) || ' TO {role}';
 END $$;"""
+
+_SERVER = "SELECT current_setting('server_encoding'), pg_is_in_recovery(), current_setting('transaction_read_only')"
 
 
 def check_prefix(prefix: str) -> str:
@@ -200,6 +202,28 @@ def _before_migration(prefix: str) -> tuple[str, ...]:
             f"current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass('{prefix}meta')"
         ),
     )
+
+
+def look_at_server(*, migrate: bool) -> Steps[None]:
+    """
+    Look at what a PostgreSQL server takes.
+
+    Raises:
+        SchemaError: The database has an encoding that cannot hold all ids.
+        UnwritableError: Nothing can be written there, and *migrate* says that this process will.
+    """
+    ((encoding, is_standby, read_only),) = yield Execute(_SERVER, ())
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"The database has the encoding {encoding}, and the ledger needs UTF8, because ids can hold any text. "
+            "Create the database with ENCODING 'UTF8'."
+        )
+    if migrate and is_standby:
+        raise UnwritableError("the server is a standby, which takes no calls: let the address lead to the primary")
+    if migrate and read_only == "on":
+        raise UnwritableError(
+            "transactions of this user are read-only: reset default_transaction_read_only of server, database and role"
+        )
 
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[None]:

@@ -380,7 +380,7 @@ class Listing:
         except self._error as failed:
             never_answered = is_postgres(self._url) and getattr(failed, "sqlstate", None) is None
             raise LedgerUnavailableError(
-                f"The ledger's tables cannot be read: {sentences(failed, self._url)}",
+                f"The ledger's tables cannot be read: {sentences(failed)}",
                 remedy=CHECK_SERVER if never_answered else "",
             ) from failed
         self._connection = connection
