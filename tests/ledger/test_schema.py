@@ -505,7 +505,7 @@ def test_a_search_path_to_nowhere(path: str, awaited: bool, postgres_url: str) -
         async with AsyncSqlLedger(url):
             raise AssertionError("it was opened")
 
-    with pytest.raises(SchemaError, match=r"no schema has been selected|permission denied"):
+    with pytest.raises(SchemaError, match=r"it leads to no schema.*CREATE SCHEMA"):
         anyio.run(opened) if awaited else SqlLedger(url).close()
     assert tables(postgres_url) == []
     if path == "casino":
@@ -520,7 +520,7 @@ def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
     run(postgres_url, "CREATE SCHEMA casino")
     url = f"{postgres_url.replace('user=postgres', f'user={role}')}&options=-csearch_path%3Dnowhere,casino"
     try:
-        with pytest.raises(SchemaError, match="no schema has been selected"):
+        with pytest.raises(SchemaError, match=r"it leads to no schema.*GRANT USAGE"):
             SqlLedger(url)
         run(postgres_url, f"GRANT USAGE, CREATE ON SCHEMA casino TO {role}")
         SqlLedger(url).close()

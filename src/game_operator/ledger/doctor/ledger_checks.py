@@ -6,7 +6,7 @@ from game_operator.errors import SchemaError, shown
 from game_operator.ledger.books.totals import day_text, newest_posting
 from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examined, case, in_the_future, ledgers_in
 from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_version, refuse_writer
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_search_path, check_version, refuse_writer
 from game_operator.ledger.steps import Execute, Rows, Steps
 
 #: The newest posting may be so much later than now: two machines never quite agree.
@@ -27,6 +27,11 @@ def tables(examined: Examined) -> Steps[list[Case]]:
     examined.tables = frozenset(row[0] for row in rows)
     prefix = examined.prefix
     if not (examined.has("meta") and examined.has("calls")):
+        if examined.kind == "postgres":
+            try:
+                yield from check_search_path()
+            except SchemaError as nowhere:
+                return [case("unusable", problem=nowhere)]
         there = ", ".join(f"{each}*" for each in ledgers_in(examined.tables)) or "none"
         return [case("missing", prefix=prefix, there=there)]
     rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix

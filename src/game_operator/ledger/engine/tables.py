@@ -28,7 +28,6 @@ FIRST_VERSION = 6
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
 #: The search_path leads to no schema.
-_NO_SCHEMA = "3F000"
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
@@ -236,11 +235,11 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Steps[Non
 
 @contextmanager
 def rights_explained(prefix: str) -> Iterator[None]:
-    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside, or a schema."""
+    """Raise SchemaError if this user of PostgreSQL lacks a right for what is done inside."""
     try:
         yield
     except Exception as failed:  # Psycopg's, which is not imported here: it is known by its SQLSTATE.
-        if getattr(failed, "sqlstate", None) not in (DENIED, _NO_SCHEMA):
+        if getattr(failed, "sqlstate", None) != DENIED:
             raise
         raise SchemaError(
             f"The ledger's user lacks a right on the tables {prefix}*: {str(failed).splitlines()[0]}. What was "
@@ -356,10 +355,30 @@ def has_table(kind: Kind, name: str) -> Steps[bool]:
 
 
 def found_version(kind: Kind, prefix: str) -> Steps[int | None]:
-    """Return the version of the tables; None if there are none, and 0 if they do not say."""
+    """
+    Return the version of the tables; None if there are none, and 0 if they do not say.
+
+    Raises:
+        SchemaError: There can be none, because the search_path of PostgreSQL leads to no schema.
+    """
     if (yield from has_table(kind, f"{prefix}meta")):
         return (yield from stored_version(prefix)) or 0
+    if kind == "postgres":
+        yield from check_search_path()
     return None
+
+
+def check_search_path() -> Steps[None]:
+    """Raise SchemaError if this user's search_path leads to no schema of PostgreSQL that can have tables."""
+    ((found, path),) = yield Execute(
+        "SELECT nullif(left(current_schema(), 3) = 'pg_', true), current_setting('search_path')", ()
+    )
+    if found is None:
+        raise SchemaError(
+            f"The search_path of this user is {shown(path)}, and it leads to no schema, so tables have no place.",
+            remedy="Make the schema that it names (CREATE SCHEMA) and let this user use it (GRANT USAGE, CREATE ON "
+            "SCHEMA), or set another search_path.",
+        )
 
 
 def stored_version(prefix: str) -> Steps[int | None]:
