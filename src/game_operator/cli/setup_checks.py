@@ -78,8 +78,8 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield from _signed_call(patient, deadline)
     found = "the service may sign for all operators with one key: another operator's calls then pass your check too"
     todo = (
-        "if you answer webhooks, give the receiver your game instances: instances=Catalogue(client), which follows "
-        "fetch-games; or their ids, as instances= or --instances of `game-operator serve`."
+        "if you answer webhooks, give the receiver your game instances: instances=Catalogue(client), within "
+        "its following(); or their ids, as instances= or --instances of `game-operator serve`."
     )
     assumed = "webhooks are signed by one key for all operators, and the signature names none"
     yield Check("webhooks", "advice", found, todo, assumed)

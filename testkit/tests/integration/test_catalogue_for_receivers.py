@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import ApiError
+from game_operator import ApiError, ServiceError
 from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
@@ -72,27 +72,36 @@ def test_until_the_first_list_nothing_is_refused_for_good(
 
 
 @pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
-def test_an_unknown_instance_is_refused_until_a_refresh_brings_it(
+def test_an_unknown_instance_is_refused_once_a_list_has_come(
     service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, body: dict[str, Any]
 ) -> None:
-    """For good and with an anomaly, by which a claim can be retried; a call asks nothing of the service."""
+    """For good and with an anomaly; until then the service sends the call again. A call asks nothing of the service."""
     claim = None if body is WITHDRAW else body
     catalogue.refresh()
-    assert [post(catalogue, "n1", claim) for _ in range(2)] == ["INVALID_REQUEST"] * 2
-    assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 2
-    assert service.fetches == 1
-    service.games = [*service.games, named("new", "n1")]  # type: ignore[misc]  # It is a list.
+    assert [post(catalogue, each, claim) for each in ("n1", "theirs", "n1")] == ["SYSTEM_ERROR"] * 3
+    good, service.games = service.games, 500
+    with pytest.raises(ServiceError):
+        catalogue.refresh()
+    assert post(catalogue, "theirs", claim) == "SYSTEM_ERROR"
+    assert (handler.anomalies, service.fetches) == ([], 2)
+    service.games = [*good, named("new", "n1")]  # type: ignore[misc]  # It is a list.
     catalogue.refresh()
     assert post(catalogue, "n1", claim) is None
+    assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
+    catalogue.refresh()
+    assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
+    assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 2
 
 
 def test_it_can_be_asked_without_a_receiver(catalogue: Catalogue) -> None:
     """Whether an instance is the operator's, or that this cannot be said yet."""
-    with pytest.raises(InstancesUnavailableError, match=r"not fetched yet.*send the call again") as refused:
+    with pytest.raises(InstancesUnavailableError, match=r"not fetched since.*'i0'.*send the call again") as refused:
         assert "i0" in catalogue
     assert refused.value.remedy
+    with pytest.raises(InstancesUnavailableError):
+        assert "theirs" in catalogue
     catalogue.refresh()
-    assert [each in catalogue for each in ("i0", "theirs", None)] == [True, False, False]
+    assert [each in catalogue for each in ("i0", "theirs")] == [True, False]
 
 
 @pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
@@ -198,5 +207,7 @@ def test_against_the_sandbox(post: Post) -> None:
     with Sandbox() as sandbox, sandbox.client() as client:
         catalogue = Catalogue(client)
         catalogue.refresh()
-        assert [post(catalogue, each) for each in ("theirs", sandbox.instance_id)] == ["INVALID_REQUEST", None]
+        assert [post(catalogue, each) for each in ("theirs", sandbox.instance_id)] == ["SYSTEM_ERROR", None]
+        catalogue.refresh()
+        assert post(catalogue, "theirs") == "INVALID_REQUEST"
         assert len(catalogue.games) >= 12

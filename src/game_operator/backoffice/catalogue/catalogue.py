@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_CHANGES: Final = 1_000
 _MOST_TRIES: Final = 100
+#: Unknown instances that are remembered; more than another operator's calls can name in a day.
+_MOST_UNKNOWN: Final = 10_000
 #: How long the end of ``following`` waits for a refresh that is under way.
 _LONGEST_END_SECONDS: Final = 5.0
 
@@ -65,6 +67,9 @@ class Catalogue(Forkable):
         self._read()
         self._changes: tuple[CatalogueChange, ...] = ()
         self._error: Exception | None = None
+        #: Instances that no list had when they were asked about: since the last refresh began, and before.
+        self._asked: set[object] = set()
+        self._unknown: dict[object, None] = {}
         notify_of_forks(self)
 
     @property
@@ -110,14 +115,19 @@ class Catalogue(Forkable):
         Return whether an instance is this operator's, by the lists until now.
 
         Raises:
-            InstancesUnavailableError: There is no list yet.
+            InstancesUnavailableError: It is in no list, and none was fetched since somebody first asked about it.
         """
-        if self._state.at_millis is None:
-            raise InstancesUnavailableError(
-                "The list of games was not fetched yet.",
-                remedy="The service may send the call again. If this goes on, look at the catalogue's error.",
-            )
-        return instance_id in self._state.instances
+        if instance_id in self._state.instances:
+            return True
+        if instance_id in self._unknown and self._state.at_millis is not None:
+            return False
+        if len(self._asked) < _MOST_UNKNOWN:
+            self._asked.add(instance_id)
+        raise InstancesUnavailableError(
+            f"The list of games was not fetched since a call named the instance {shown(instance_id)}.",
+            remedy="The service may send the call again. If this goes on, let the catalogue follow the service "
+            "(following()), and look at its error.",
+        )
 
     def refresh(self) -> list[CatalogueChange]:
         """
@@ -132,12 +142,16 @@ class Catalogue(Forkable):
             LedgerUnavailableError: The database cannot be used.
         """
         with self._one_at_a_time:
+            asked, self._asked = self._asked, set()
             try:
                 changes = self._refresh()
             except Exception as failed:
                 self._error = failed
                 raise
             self._error = None
+            self._unknown.update(dict.fromkeys(asked))
+            for oldest in list(self._unknown)[:-_MOST_UNKNOWN]:
+                del self._unknown[oldest]
             self._changes = (*reversed(changes), *self._changes)[:_MOST_CHANGES]
             return changes
 

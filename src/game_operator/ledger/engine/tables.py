@@ -27,7 +27,6 @@ FIRST_VERSION = 6
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
-#: The search_path leads to no schema.
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
