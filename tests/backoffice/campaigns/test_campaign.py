@@ -5,7 +5,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +16,7 @@ from game_operator.backoffice import Campaign, RunError
 from game_operator.backoffice.campaigns import GrantResult, GrantState, granting
 from game_operator.backoffice.campaigns.answers import IN_DOUBT
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
+from game_operator.backoffice.campaigns.report import results_csv
 from game_operator.backoffice.journal import Journal
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
@@ -600,25 +600,15 @@ def test_the_clients_own_retries_are_not_used(service: GrantingService, memory: 
     assert (attempts["p3"], len(service.asked)) == (2, 13)
 
 
-def test_results_as_files(service: GrantingService, memory: SqlLedger, tmp_path: Path) -> None:
+def test_results_as_csv(service: GrantingService, memory: SqlLedger) -> None:
     """A spreadsheet runs no id as a formula, and a program finds each as it is."""
     made = campaign(service, memory)
     made.plan(["=1+1", "p2", "é"], check_players=False)
     made.run(**FAST)
-    csv = tmp_path / "results.csv"
-    made.write_results(csv)
-    head, *rows = csv.read_bytes().decode().split("\r\n")
-    assert head.split(",") == list(GrantResult._fields)
+    head, *rows = results_csv(made.results())
+    assert head.rstrip("\r\n").split(",") == list(GrantResult._fields)
     assert rows[0].startswith("'=1+1,i1,5,100,86400000,summer/=1+1,granted,fb-")
     assert [each.player_id for each in made.results()] == ["=1+1", "p2", "é"]
-    assert csv.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
-
-
-@pytest.mark.parametrize("name", ["results.txt", "results", "nowhere/results.csv"])
-def test_files_that_cannot_be_written(service: GrantingService, memory: SqlLedger, tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"must end in|cannot be written"):
-        planned(service, memory, 1).write_results(tmp_path / name)
 
 
 @pytest.mark.drawn(3, database_url=("postgres",))

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +34,6 @@ from game_operator.backoffice.campaigns.report import (
     report_on,
     result_of,
     status_of,
-    write_results,
 )
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import NewItem, Run
@@ -234,15 +232,6 @@ class Campaign:
         """Yield what became of each grant, by player and instance; it reads a page at a time."""
         for item in self._journal.items(self._found().id):
             yield result_of(self.name, item)
-
-    def write_results(self, path: Path) -> None:
-        """
-        Write what became of each grant to the file *path* as CSV.
-
-        Raises:
-            ConfigurationError: Its name does not end in ``.csv``, or it cannot be written.
-        """
-        write_results(path, self.results())
 
     def _found(self) -> Run:
         run = self._journal.named(_KIND, self.name)

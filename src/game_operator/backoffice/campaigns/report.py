@@ -1,15 +1,12 @@
 """
 How a campaign stands: counts and amounts for a glance, and for a report what was granted and the findings.
 
-What became of each grant is also written as a file.
+What became of each grant is also yielded as lines of CSV.
 """
 
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
@@ -18,7 +15,6 @@ from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
 from game_operator.backoffice.exports import csv_lines
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import Item, Run
-from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import Finding
@@ -184,23 +180,6 @@ def result_of(campaign: str, item: Item) -> GrantResult:
     )
 
 
-def write_results(path: Path, results: Iterable[GrantResult]) -> None:
-    """Write *results* to *path* as CSV; only its owner may read it."""
-    if path.suffix.lower() != ".csv":  # What is there is replaced.
-        raise ConfigurationError(f"{shown(str(path))} must end in .csv.")
-    try:
-        _write(path, csv_lines(chain([GrantResult._fields], results)))
-    except OSError as failed:
-        raise ConfigurationError(f"{shown(str(path))} cannot be written: {failed.strerror}.") from None
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    """Write *lines* beside *path* and move them there, so that a reader never sees half of them."""
-    handle, name = tempfile.mkstemp(prefix=".game-operator-", dir=path.parent)
-    beside = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+def results_csv(results: Iterable[GrantResult]) -> Iterator[str]:
+    """Yield *results* as lines of CSV, the names of columns first."""
+    return csv_lines(chain([GrantResult._fields], results))

@@ -13,6 +13,7 @@ import typer
 
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, StoppedError, stopping_gently
+from game_operator.cli.files import check_writable, is_written
 from game_operator.cli.options import Commands, ServiceOptions, Source
 from game_operator.cli.output import answer, remark, show_kinds, waiting
 from game_operator.errors import CampaignRefusedError
@@ -134,12 +135,15 @@ def report(
 
     What players won with free bets is in the totals: a claim names no grant.
     """
+    from game_operator.backoffice.campaigns.report import results_csv
+
+    if results is not None:
+        check_writable("--results", results, ".csv")
     with _looked_at(name, place) as made:
-        if results is not None:
-            made.write_results(results)
+        is_fine = results is None or is_written(results, "".join(results_csv(made.results())), "results")
         found = made.report()
     _show_report(found)
-    return _exit_code(found)
+    return _exit_code(found) if is_fine else ExitCode.UNWRITABLE
 
 
 @contextmanager

@@ -68,6 +68,7 @@ def test_from_the_file_to_the_report(run: Run, plan: Plan, sandbox: Sandbox, tmp
     )
     assert (document["exposure_cents"], document["currency"]) == (12_500, "EUR")
     assert file.read_text().count("\n") == 26
+    assert file.stat().st_mode & 0o777 == 0o600
     assert {line.split(",")[5] for line in file.read_text().splitlines()[1:]} == {
         f"whole/p{number}" for number in range(1, 26)
     }
