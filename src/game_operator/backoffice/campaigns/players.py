@@ -19,8 +19,6 @@ PLAYER_ID: Final = "player_id"
 _TEXTS: Final = (PLAYER_ID, "instance_id")
 COLUMNS: Final = (*_TEXTS, "count", "wager_amount_cents", "expire_duration_millis")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-#: No line of a list of players is longer.
-_LONGEST_LINE: Final = 65_536
 
 
 class Problem(NamedTuple):
@@ -94,7 +92,7 @@ def _rows_of_file(path: Path) -> Iterator[Asked | Problem]:
 
 def _rows_of_text(text: TextIO) -> Iterator[Asked | Problem]:
     """Yield the rows of a CSV file; where its quotes or lines are broken, what follows cannot be read."""
-    reader = csv.reader(_lines(text), strict=True)
+    reader = csv.reader(text, strict=True)
     begins = 1
     names: list[str] | None = None
     try:
@@ -115,13 +113,6 @@ def _rows_of_text(text: TextIO) -> Iterator[Asked | Problem]:
         )
     if names is None:
         yield Problem(1, f"There is no header: the first line names the columns, such as {PLAYER_ID}.")
-
-
-def _lines(text: TextIO) -> Iterator[str]:
-    while line := text.readline(_LONGEST_LINE):
-        if len(line) == _LONGEST_LINE:
-            raise csv.Error(f"the line is longer than {_LONGEST_LINE} characters")
-        yield line
 
 
 def _problem_of_header(names: list[str]) -> str:
