@@ -73,15 +73,6 @@ class ReconcileReport:
         """Whether nothing waits for a person: no open finding, and no bet that could be settled and was not."""
         return not (self.findings or self.other_findings or self.open.bets)
 
-    @property
-    def brakes_left(self) -> Tally | None:
-        """How many bets, and how many cents, the brakes of the run still let through; None for a dry run."""
-        options, run, before = self.run.options, self.run, self.settled_before
-        if not options.get("repair"):
-            return None
-        bets, cents = int(options["max_bets"]), int(options["max_total_cents"])
-        return Tally(max(0, bets - run.moved_count - before.bets), max(0, cents - run.moved_cents - before.total_cents))
-
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each bet: bet_id, verdict, at_stake_cents, at_millis, and what else is known of it."""
         for item in self._journal.items(self.run.id):
@@ -120,7 +111,7 @@ class ReconcileReport:
 
     def document(self) -> dict[str, Any]:
         """Return what ``to_json`` writes."""
-        run, left = self.run, self.brakes_left
+        run = self.run
         return {
             "run": run.id,
             "state": run.state,
@@ -136,7 +127,6 @@ class ReconcileReport:
             "repaired": self.repaired._asdict(),
             "open": self.open._asdict(),
             "settled_before": self.settled_before._asdict(),
-            "brakes_left": left and left._asdict(),
             "findings": list(map(finding_document, self.findings)),
             "other_findings": self.other_findings,
             "unseen": UNSEEN,

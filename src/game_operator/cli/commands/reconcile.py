@@ -47,7 +47,7 @@ Person = Annotated[str, typer.Option("--actor", metavar="NAME")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT")]
 _REPORT: Final = {
     "": (
-        "run state why repaired open brakes_left settled_before other_findings service "
+        "run state why repaired open settled_before other_findings service "
         "source actor reason began_at_millis ended_at_millis unseen"
     ),
     "verdicts": "verdict bets total_cents",
