@@ -117,6 +117,8 @@ def test_accounts(run: Run, database: str) -> None:
             ("bets", "--since", "1d", "--until", "2d"), 2, "nothing is between", id="times in the wrong order"
         ),
         pytest.param(("bets", "--limit", "0"), 2, "--limit", id="no bets at all"),
+        pytest.param(("bets", "--limit", "9" * 20), 2, "--limit", id="more than there can be"),
+        pytest.param(("maintain", "--drop-after", "9" * 12), 2, "--drop-after", id="an age beyond any time"),
         pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
         pytest.param(("resolve", f"{1 << 63}"), 1, "no anomaly 9223372036854775808", id="a number beyond 63 bits"),
         pytest.param(("maintain", "--drop-after", "89"), 2, "--drop-after", id="dropped too early"),

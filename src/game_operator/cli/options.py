@@ -46,7 +46,7 @@ _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON do
 InstanceId = Annotated[str, typer.Option("--instance", help="The game instance's id.")]
 PlayerId = Annotated[str, typer.Option("--player")]
 Player = Annotated[str | None, typer.Option("--player")]
-Limit = Annotated[int, typer.Option(min=1, help="How many to list at most.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="How many to list at most.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),

@@ -55,7 +55,7 @@ _DAY_MILLIS: Final = 86_400_000
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
 _MAINTAINED: Final = {
-    "": "finished read sealed read_again days_closed",
+    "": "finished read sealed read_again closed_before",
     "dropped": "day postings cents file sha256",
     "kept": "day reason",
 }
@@ -201,7 +201,7 @@ def _show_verdict(findings: "tuple[Finding, ...]") -> None:
 def maintain(
     *,
     seconds: Annotated[float, typer.Option(min=1.0)] = 300.0,
-    drop_after: Annotated[int | None, typer.Option(min=90)] = None,
+    drop_after: Annotated[int | None, typer.Option(min=90, max=36_500)] = None,
     archive: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
     place: LedgerOptions,
 ) -> int:
@@ -298,6 +298,8 @@ def start_bets(*, actor: str, reason: str, place: LedgerOptions) -> None:
 def migrate(*, place: LedgerOptions) -> None:
     """
     Make the tables, or migrate them to this program's version, while programs that run go on.
+
+    It waits up to a minute for locks, and for a server that does not answer.
 
     If a wallet has served from your own table of balances, it is looked at, too.
     """

@@ -73,6 +73,17 @@ class RepairOptions:
     actor: Annotated[str | None, typer.Option(metavar="NAME")] = None
     reason: Annotated[str | None, typer.Option(metavar="TEXT")] = None
 
+    def __post_init__(self) -> None:
+        """Raise BadParameter if the options do not go together."""
+        given = {f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "repair"}
+        if not self.repair and (named := [name for name, value in given.items() if value is not None]):
+            raise typer.BadParameter(f"Leave out {', '.join(named)} without --repair: a dry run moves no money.")
+        if self.repair and (missing := [name for name, value in given.items() if value is None]):
+            raise typer.BadParameter(
+                f"Missing: {', '.join(missing)}. --repair needs how many bets it may settle at most, how much money in "
+                "currency units (such as 25.00), who asks for it, and why."
+            )
+
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``Reconciler.run``."""
@@ -243,7 +254,10 @@ def status(*, source: Source = "", place: LedgerOptions) -> None:
 
 @reconciliations.command()
 def stop(
-    *, run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None, source: Source = "", place: LedgerOptions
+    *,
+    run_id: Annotated[int | None, typer.Argument(min=1, max=2**62, metavar="[RUN]")] = None,
+    source: Source = "",
+    place: LedgerOptions,
 ) -> None:
     """End the run that is under way, for good. What it has settled stays settled."""
     with _ledger(place, source) as ledger:
@@ -341,7 +355,7 @@ def refund(
 @reconciliations.command()
 def report(
     *,
-    run_id: Annotated[int | None, typer.Argument(metavar="[RUN]")] = None,
+    run_id: Annotated[int | None, typer.Argument(min=1, max=2**62, metavar="[RUN]")] = None,
     html: HtmlFile = None,
     source: Source = "",
     place: LedgerOptions,

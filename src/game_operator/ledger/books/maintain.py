@@ -52,7 +52,7 @@ class MaintainReport(NamedTuple):
         sealed: How many postings were sealed.
         read_again: How many slices were read again that were sealed before.
         checkpoint_millis: What came before this was read; None if never.
-        days_closed: The first day that is not closed for totals, or "".
+        closed_before: The first day that is not closed for totals, or "".
         dropped: The days whose postings were dropped, each with its file in the archive.
         kept: The days that are old enough and stay, each with the reason.
     """
@@ -63,7 +63,7 @@ class MaintainReport(NamedTuple):
     sealed: int
     read_again: int
     checkpoint_millis: int | None
-    days_closed: str
+    closed_before: str
     dropped: tuple[DroppedDay, ...]
     kept: tuple[KeptDay, ...]
 
@@ -141,7 +141,7 @@ class Maintenance:
             sealed=self._sealed_postings,
             read_again=self._read_again,
             checkpoint_millis=marks.checkpoint_millis,
-            days_closed=close.closed_before,
+            closed_before=close.closed_before,
             dropped=tuple(self._dropped),
             kept=tuple(self._kept),
         )

@@ -204,14 +204,14 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(("--repair",), "--actor: actor is None", id="nothing with --repair"),
-        pytest.param(("--repair", *BY), "--max-bets: max_bets is None, and repairing needs it", id="no brakes"),
+        pytest.param(("--repair",), "Missing: --max-bets, --max-total, --actor, --reason", id="nothing with --repair"),
+        pytest.param(("--repair", *BY), "Missing: --max-bets, --max-total", id="no brakes"),
         pytest.param(
             ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"),
-            "--reason: reason is None. Name who decides and why",
+            "Missing: --reason. --repair needs",
             id="no reason",
         ),
-        pytest.param(("--max-bets", "1"), "a dry run settles nothing", id="a brake of a dry run"),
+        pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
         pytest.param(
             ("--repair", "--max-bets", "1", "--max-total", "-1", *BY),
