@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import MovingCall
@@ -164,3 +165,31 @@ async def test_a_call_that_is_given_up_is_cancelled_in_the_database(postgres_url
         assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1000, None)
         outcome = await ledger.apply(call, terms=terms)
         assert (outcome.applied, outcome.balance_cents) == (True, 500)
+
+
+async def test_an_after_that_hangs_or_is_cancelled_stops_no_other_call(database_url: str) -> None:
+    """One awaits for ever until its caller gives up, one awaits a task that somebody cancelled; the others go on."""
+
+    async def after(call: MovingCall, _outcome: Outcome, _connection: Any) -> None:
+        if call.bet_id == "hangs":
+            await asyncio.Event().wait()
+        if call.bet_id == "cancelled":
+            other = asyncio.create_task(asyncio.sleep(3600))
+            other.cancel()
+            await other
+
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal("100.00"))
+
+        async def bet(bet_id: str) -> object:
+            call = WithdrawCall(player_id="p1", bet_id=bet_id, tx_id=bet_id, amount_cents=100)
+            try:
+                return (await asyncio.wait_for(ledger.apply(call, terms=Terms(after=after)), 1)).applied
+            except (TimeoutError, LedgerError) as failed:
+                return type(failed)
+
+        ends = await asyncio.gather(*map(bet, ["first", "cancelled", "second", "hangs", "third"]))
+        assert ends[:4] == [True, LedgerError, True, TimeoutError]
+        # The third waited behind the one that hung, and may have been given up with it.
+        assert await asyncio.wait_for(bet("later"), 30) is True
+        assert await asyncio.wait_for(ledger.balance("p1"), 30) in (9_700, 9_600)

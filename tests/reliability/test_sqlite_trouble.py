@@ -144,6 +144,22 @@ def test_an_opening_that_fails_half_way_leaves_nothing(
         SqlLedger(sqlite_url)
 
 
+async def test_an_opening_stops_no_loop_and_leaves_nothing(path: Path, sqlite_url: str) -> None:
+    """It waits for the file's lock in a thread; of a task that is cancelled meanwhile, nothing stays open."""
+    ledger = AsyncSqlLedger(sqlite_url, patience_seconds=30)
+    with _locked(path):
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ledger.balance("p1"), 0.2)
+        assert time.monotonic() - began < SLACK_SECONDS
+    until = time.monotonic() + SLACK_SECONDS
+    while any(os.path.realpath(f"/proc/self/fd/{each}") == str(path) for each in os.listdir("/proc/self/fd")):  # noqa: PTH208
+        assert time.monotonic() < until, "the file is still open"
+        await asyncio.sleep(0.01)
+    async with ledger:
+        assert await ledger.balance("p1") == 10_000
+
+
 def test_a_survey_that_fails_leaves_nothing(ledger: SqlLedger, path: Path) -> None:
     """The cause is what is raised, and no connection stays open while the error is held."""
     path.unlink()
