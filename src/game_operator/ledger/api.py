@@ -24,7 +24,7 @@ from game_operator.models.webhooks import (
     problem_of_id,
 )
 from game_operator.money import Cents, amount_from_cents
-from game_operator.profile import Profile, unusual
+from game_operator.profile import Profile
 
 #: What a BIGINT holds. A credit beyond it moves nothing.
 MAX_BALANCE_CENTS = 2**63 - 1
@@ -254,9 +254,6 @@ class Terms:
 
     def __post_init__(self) -> None:
         check_source_name(self.source)
-
-    def __repr__(self) -> str:
-        return unusual(self)
 
 
 def check_source_name(name: str) -> str:
