@@ -135,7 +135,8 @@ def test_help_begins_with_the_names_that_matter() -> None:
 @pytest.mark.parametrize("ledger", [SqlLedger, AsyncSqlLedger])
 def test_signatures_do_not_inline_a_profile(ledger: type) -> None:
     """In ``inspect.signature``, help() and an editor the default of *terms* is a word, and not a page."""
-    assert "terms: game_operator.ledger.api.Terms = Terms(rules=Profile(), source=''" in str(inspect.signature(vars(ledger)["apply"]))
+    signature = str(inspect.signature(vars(ledger)["apply"]))
+    assert "terms: game_operator.ledger.api.Terms = Terms(rules=Profile(), source=''" in signature
     assert "fields=" not in pydoc.plain(pydoc.render_doc(ledger))
 
 
