@@ -394,7 +394,7 @@ class Journal:
     # --- documents
 
     def document(self, name: str) -> bytes | None:
-        """Return the document called *name*, or None if there is none."""
+        """Return the document called *name*, or None if it is not there."""
         rows = self._rows("document", name)
         return bytes(rows[0][0]) if rows else None
 

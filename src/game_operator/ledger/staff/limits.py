@@ -71,7 +71,7 @@ def stop_bets(stop: BetStop, dialect: SqlDialect) -> Steps[BetStop]:
 
 
 def start_bets(actor: str, reason: str, dialect: SqlDialect) -> Steps[BetStop | None]:
-    """End the stop that holds and return it; None if there is none."""
+    """End the stop that holds and return it; None if bets are not stopped."""
     sql = _sql(dialect.prefix)
     if dialect.kind == "postgres":
         yield Execute(sql["alone"], ())
