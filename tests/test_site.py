@@ -213,7 +213,7 @@ def test_barriers_are_found(url: str, browser: Browser) -> None:
 def test_the_keyboard_reaches_navigation_and_search(url: str, browser: Browser) -> None:
     """By the tabulator; the first stop skips to the text, and each stop can be seen."""
     with visiting(browser, url, viewport={"width": 1280, "height": 900}) as page:
-        page.goto("how-to/clients.html")
+        page.goto("how-to/calls.html")
         stops = []
         for _ in range(14):
             page.keyboard.press("Tab")

@@ -283,7 +283,7 @@ def test_a_balance_with_decimals_is_never_read_as_whole_numbers(url: str, run: R
 
 
 def test_whole_numbers_of_an_undeclared_column_look_like_cents(url: str, run: Run) -> None:
-    """Nobody can know: docs/how-to/own-transaction.md says so."""
+    """Nobody can know: docs/how-to/own-tables.md says so."""
     run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric)")
     run("INSERT INTO players VALUES ('p1', 102)")
     with SqlLedger(url, accounts=_table(unit="cents")) as ledger:

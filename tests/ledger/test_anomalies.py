@@ -1,4 +1,4 @@
-"""Anomalies, their retry, and histories: what staff looks into (spec §3; docs/reference/ledger.md)."""
+"""Anomalies, their retry, and histories: what staff looks into (spec §3; docs/reference/tables.md)."""
 
 from dataclasses import replace
 from decimal import Decimal

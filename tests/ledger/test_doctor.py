@@ -101,7 +101,7 @@ def test_what_is_said_is_said_by_the_code(name: str) -> None:
 
 def test_the_page_has_each_check() -> None:
     """With what to do about it, in the order of the texts, and a mark where it can be a finding or an advice."""
-    page = (ROOT / "docs" / "reference" / "ledger.md").read_text()
+    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
     table = page.partition("\n| Check | A finding, exit code 1 | Advice | What")[2]
     lines = table.partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

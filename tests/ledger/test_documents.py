@@ -1,4 +1,4 @@
-"""docs/reference/ledger.md tells of whatever a ledger can bring up."""
+"""docs/reference/tables.md tells of whatever a ledger can bring up."""
 
 import re
 from inspect import getsource
@@ -11,7 +11,7 @@ from game_operator.ledger.rules import decide
 from game_operator.webhooks import gate
 from tests.support.documents import ROOT, kinds_of_anomalies
 
-PAGE = (ROOT / "docs" / "reference" / "ledger.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "tables.md").read_text()
 
 
 FINDINGS = {

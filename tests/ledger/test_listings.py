@@ -1,4 +1,4 @@
-"""Lists of bets and anomalies: by pages along an index, beside the ledger's connection (docs/reference/ledger.md)."""
+"""Lists of bets and anomalies: by pages along an index, beside the ledger's connection (docs/reference/tables.md)."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""docs/how-to/running.md: every command runs in the situation that it is for, and prints what the page says."""
+"""docs/how-to/runbook.md: every command runs in the situation that it is for, and prints what the page says."""
 
 import os
 import re
@@ -27,7 +27,7 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import find_binaries
 
-PAGE = ROOT / "docs" / "how-to" / "running.md"
+PAGE = ROOT / "docs" / "how-to" / "runbook.md"
 BLOCKS = shell_blocks(PAGE)
 _DAY_MILLIS = 86_400_000
 #: The day of the page's bets is three days ago, so that one of them waits for more than two.

@@ -1,4 +1,4 @@
-"""The tables: made, found, refused in words, and never touched without the right to (docs/reference/ledger.md)."""
+"""The tables: made, found, refused in words, and never touched without the right to (docs/reference/tables.md)."""
 
 import os
 import shutil

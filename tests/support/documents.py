@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 _HOME = "__home__"
 #: Pages whose blocks are files and terminals of one folder: tests/tutorials follows them.
-TUTORIALS = ("django", "fastapi", "own-language")
+TUTORIALS = ("django", "fastapi", "another-language")
 #: Not run here. What uvicorn serves is run by tests/test_documents.py.
 _LEFT_OUT = {"pip", "python3", "git", "cd", "export", "uvicorn"}
 _SHELL = re.compile(
@@ -136,6 +136,6 @@ DOCUMENTS = Sybil(
 
 def kinds_of_anomalies() -> set[str]:
     """Return the kinds of anomalies that the page of the ledger has in its table."""
-    page = (ROOT / "docs" / "reference" / "ledger.md").read_text()
+    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
     table = page.partition("| Kind |")[2].partition("\n\n")[0]
     return {kind for row in table.splitlines()[2:] for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}

@@ -105,7 +105,7 @@ def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, postg
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell the figures that long tests have recorded, for docs/explanation/reliability.md."""
+    """Tell the figures that long tests have recorded, for docs/explanation/guarantees.md."""
     for report in terminalreporter.getreports("passed"):
         for name, figures in report.user_properties:
             if name == "figures":

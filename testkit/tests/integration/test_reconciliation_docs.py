@@ -18,7 +18,7 @@ from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.documents import ROOT
 
-PAGE = (ROOT / "docs" / "how-to" / "reconciliation.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "reconcile.md").read_text()
 RECIPES = (ROOT / "docs" / "how-to" / "reconciliation-recipes.md").read_text()
 
 

@@ -1,4 +1,4 @@
-"""The ids of test bets have one whole shape, and nothing that is only like it has (docs/how-to/reconciliation.md)."""
+"""The ids of test bets have one whole shape, and nothing that is only like it has (docs/how-to/reconcile.md)."""
 
 import pytest
 

@@ -49,7 +49,7 @@ class CaseFile:
     All that is known of one bet.
 
     Attributes:
-        contents: Dictionaries, lists, texts, whole numbers, booleans and None. docs/how-to/case-file.md lists the
+        contents: Dictionaries, lists, texts, whole numbers, booleans and None. docs/how-to/case-files.md lists the
             fields. Amounts are whole cents, times Unix milliseconds.
     """
 

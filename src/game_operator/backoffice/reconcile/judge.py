@@ -55,7 +55,7 @@ _STORM: Final = re.compile(r"storm-bet-[0-9a-f]{16}-[0-9]+-[0-9]+")
 
 
 class Verdict(StrEnum):
-    """What a bet and the answer about it mean; docs/how-to/reconciliation.md says what to do about each."""
+    """What a bet and the answer about it mean; docs/how-to/reconcile.md says what to do about each."""
 
     AGREES = "agrees"
     WAIT = "wait"

@@ -58,7 +58,7 @@ _FINDINGS: Final = (
 _STOPPING: Final = "It stops after the calls under way."
 _OWN_CODE: Final = (
     "If your wallet has `after`, or `transaction`, settle in a program, or your own rows are not written "
-    "(docs/how-to/reconciliation.md)."
+    "(docs/how-to/reconcile.md)."
 )
 _HOW_TO_GO_ON: Final = "`game-operator reconcile run --seconds 60` goes on with it, and `reconcile stop` ends it."
 

@@ -338,7 +338,7 @@ def serve(
         raise ConfigurationError(
             f"--accounts-key names {len(place.columns)} columns, and serve cannot know the account of a call: it "
             "names a player alone. Serve such a table from a program, whose account_of returns the values of all "
-            "columns (docs/how-to/own-transaction.md)."
+            "columns (docs/how-to/own-tables.md)."
         )
     # Without --no-migrate the file is made.
     missing = "" if served.migrate else "Is --database right? (`game-operator ledger open` makes a new ledger.)"

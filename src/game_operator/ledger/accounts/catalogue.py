@@ -70,7 +70,7 @@ class Column(NamedTuple):
     bytewise: bool = True
 
 
-_SEE = 'What a column counts, only you know: docs/how-to/own-transaction.md, "Which unit", lists all.'
+_SEE = 'What a column counts, only you know: docs/how-to/own-tables.md, "Which unit", lists all.'
 
 
 class TableLook(NamedTuple):

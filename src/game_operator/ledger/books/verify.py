@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     Something in the books that is wrong, or worth a look.
 
     Attributes:
-        kind: What it is, such as ``balance_differs``; docs/reference/ledger.md lists them.
+        kind: What it is, such as ``balance_differs``; docs/reference/tables.md lists them.
         detail: The same for a person, with the amounts in currency units.
         account, source, bet_id, operation, tx_id: Where it is, as far as that applies.
     """

@@ -79,7 +79,7 @@ def _unavailable(failed: psycopg.Error | UnwritableError, doubt: str) -> LedgerU
     """Return the error for a server that did not do its part in time."""
     remedy = "" if failed.sqlstate else CHECK_SERVER
     if isinstance(failed, psycopg.errors.LockNotAvailable):
-        remedy = 'Another transaction holds a lock: docs/how-to/running.md, "Calls are stuck", says how to find it.'
+        remedy = 'Another transaction holds a lock: docs/how-to/runbook.md, "Calls are stuck", says how to find it.'
     # What libpq says may hold the address, but never the password.
     return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {sentences(failed)}{doubt}", remedy=remedy)
 

@@ -30,7 +30,7 @@ _LAST_MILLIS: Final = 2**62
 
 class AnomalyRecord(NamedTuple):
     """
-    Something that a person should look at (docs/reference/ledger.md says what to do about each kind).
+    Something that a person should look at (docs/reference/tables.md says what to do about each kind).
 
     Attributes:
         id: Its number, in the order in which anomalies came.
