@@ -4,7 +4,7 @@ What a bet costs PostgreSQL: time, processor time, WAL and bytes; also with call
     python -m benchmarks.per_bet --bets 1000000 --partitions 16
 
 The books are filled, then each turn plays fresh bets, a withdraw and a deposit each, on every form of the tables in
-turn. docs/explanation/scaling.md and docs/decisions/0045-calls-and-bets-in-one-table.md have the figures.
+turn. docs/explanation/scaling.md and docs/decisions/0015-ledger-rows.md have the figures.
 """
 
 import argparse

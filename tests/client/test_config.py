@@ -124,7 +124,7 @@ def test_plain_http_elsewhere_needs_your_word(kind: Any, private_key: RSAPrivate
     ["acme", "ACME-1_2.3", "a", "a b", "~!@#$%^&*()", "x" * 500, '"', '"acme', "acme'", "\"acme'", 'a"c"e'],
 )
 def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
-    """Whatever a header can carry and the signed string keeps apart (spec §5, docs/decisions/0006)."""
+    """Whatever a header can carry and the signed string keeps apart (spec §5, docs/decisions/0002)."""
     assert f"operator_id={operator_id!r}" in repr(_made(kind, private_key, operator_id=operator_id))
 
 
@@ -134,7 +134,7 @@ def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPr
     ["", " ", "a:b", ":", " acme", "acme ", "acme\n", "ac\nme", "ac\tme", "ac\0me", "acmé", "日本", "a\x7f"],
 )
 def test_an_operator_id_is_refused(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
-    """A colon would make the signed string ambiguous; the rest no header carries (spec §5, docs/decisions/0006)."""
+    """A colon would make the signed string ambiguous; the rest no header carries (spec §5, docs/decisions/0002)."""
     with pytest.raises(ConfigurationError) as refused:
         _made(kind, private_key, operator_id=operator_id)
     assert refused.value.setting == "operator_id"

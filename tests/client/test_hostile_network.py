@@ -546,7 +546,7 @@ def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private
 )
 @pytest.mark.drawn(4, flavour=("trio",))
 def test_a_bet_id_travels_as_one_path_segment(perform: Perform, bet_id: str, segments: set[bytes]) -> None:
-    """Whatever a bet id is made of, it is one segment on the wire (spec §4.2, docs/decisions/0006)."""
+    """Whatever a bet id is made of, it is one segment on the wire (spec §4.2, docs/decisions/0002)."""
 
     async def look_up(client: AsyncOperatorClient) -> Any:
         return await client.fetch_bet(bet_id)

@@ -448,7 +448,7 @@ def test_a_credential_of_yours_that_cannot_be_sent_is_not_shown(private_key: RSA
 
 
 def test_an_id_too_long_for_any_address_is_not_sent(private_key: RSAPrivateKey) -> None:
-    """There is no URL of 100,000 letters (docs/decisions/0006)."""
+    """There is no URL of 100,000 letters (docs/decisions/0002)."""
     client = OperatorClient(_URL, "acme", private_key, trust_env=False, retries=0)
     with client, pytest.raises(RequestNotSentError, match="InvalidURL"):
         client.fetch_bet("x" * 100_000)

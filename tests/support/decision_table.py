@@ -163,11 +163,15 @@ def _ascii() -> str:
 
 
 def _markdown() -> str:
+    """Return the tables for the note: without the unknown player, and states with the same answers in one row."""
     parts = []
     for operation in VARIANTS:
-        head, *lines = cells(operation)
-        rows = [_row([operation, *head[1:]]), _row(["---"] * len(head)), *(_row(line) for line in lines)]
-        parts.append("\n".join(rows))
+        head, *lines = (line[:-1] for line in cells(operation))
+        states: dict[tuple[str, ...], list[str]] = {}
+        for state, *answers in lines:
+            states.setdefault(tuple(answers), []).append(state)
+        rows = (["; ".join(names), *answers] for answers, names in states.items())
+        parts.append("\n".join(map(_row, ([operation, *head[1:]], ["---"] * len(head), *rows))))
     return "\n\n".join([*parts, _LEGEND.replace("*", "\\*")])
 
 

@@ -419,7 +419,7 @@ AccountsSpec: TypeAlias = TableAccounts | Accounts | AsyncAccounts | None
 
 def account_of_parts(parts: Iterable[str]) -> str:
     """
-    Return the account whose key has several *parts*: a compact JSON array (docs/decisions/0021).
+    Return the account whose key has several *parts*: a compact JSON array (docs/decisions/0020).
 
     Its bytes are kept for good: no spaces, and nothing is escaped that JSON lets stand. Escaped, an id of 256 emoji
     would not fit in PostgreSQL's index.

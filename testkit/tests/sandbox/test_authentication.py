@@ -32,7 +32,7 @@ def test_a_signed_call_is_let_in(http: SignedHttp, any_call: RawCall) -> None:
 def test_a_missing_header_is_an_invalid_request(
     http: SignedHttp, any_call: RawCall, name: str, instead: str | None
 ) -> None:
-    """400 for missing headers; assumed for all four calls, stated for two (spec §5, §7.3; docs/decisions/0008)."""
+    """400 for missing headers; assumed for all four calls, stated for two (spec §5, §7.3; docs/decisions/0004)."""
     headers = http.credentials(any_call.signed)
     del headers[name]
     assert outcome(http.send(any_call, headers if instead is None else headers | {name: instead})) == INVALID
@@ -45,7 +45,7 @@ def test_both_headers_missing_is_an_invalid_request(http: SignedHttp, any_call: 
 
 @pytest.mark.parametrize("name", ["X-Operator-Id", "X-Signature"])
 def test_a_repeated_header_is_an_invalid_request(http: SignedHttp, any_call: RawCall, name: str) -> None:
-    """Two values leave open which one is meant (spec §5; assumed: docs/decisions/0009)."""
+    """Two values leave open which one is meant (spec §5; assumed: docs/decisions/0017)."""
     headers = http.credentials(any_call.signed)
     assert outcome(http.send(any_call, [*headers.items(), (name, headers[name])])) == INVALID
 

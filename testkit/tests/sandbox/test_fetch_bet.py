@@ -122,7 +122,7 @@ def test_an_id_arrives_as_one_segment(ask: Asker, sandbox: Sandbox, bet_id: str)
 
 @pytest.mark.parametrize("bet_id", ["", ".", ".."])
 def test_an_id_that_would_be_another_address_never_leaves(ask: Asker, bet_id: str) -> None:
-    """Such an id cannot be a path parameter; the client refuses it as a 400 (spec §4.2, §7.3; docs/decisions/0006)."""
+    """Such an id cannot be a path parameter; the client refuses it as a 400 (spec §4.2, §7.3; docs/decisions/0002)."""
     with pytest.raises(BadRequestError) as refused:
         ask.fetch_bet(bet_id)
     assert (refused.value.message, refused.value.attempts) == ("Invalid request", 0)

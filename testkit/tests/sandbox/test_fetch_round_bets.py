@@ -179,13 +179,13 @@ def test_the_client_refuses_the_same_in_the_same_words(ask: Asker, sandbox: Sand
     ],
 )
 def test_a_body_that_cannot_be_read_is_an_invalid_request(http: SignedHttp, body: bytes) -> None:
-    """400 is for malformed requests and invalid data (spec §4.2, §7.3; the shape: docs/decisions/0008)."""
+    """400 is for malformed requests and invalid data (spec §4.2, §7.3; the shape: docs/decisions/0004)."""
     assert outcome(http.fetch_round_bets(body)) == INVALID
 
 
 @pytest.mark.parametrize("number", [b"4127", b"4127.0", b"4.127e3"])
 def test_a_number_may_be_written_in_any_way(http: SignedHttp, sandbox: Sandbox, number: bytes) -> None:
-    """round_no is a JSON number, and 4127.0 is 4127 (spec §4.2; docs/decisions/0007)."""
+    """round_no is a JSON number, and 4127.0 is 4127 (spec §4.2; docs/decisions/0002)."""
     body = b'{"instance_id":"%s","round_no":%s}' % (sandbox.instance_id.encode(), number)
     assert http.fetch_round_bets(body).json()["round_no"] == 4127
 

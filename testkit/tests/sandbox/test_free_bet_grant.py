@@ -112,7 +112,7 @@ def test_a_reference_id_is_free_on_another_instance(http: SignedHttp, sandbox: S
 
 @pytest.mark.parametrize("change", ["{} ", " {}", "{}x"], ids=["a space behind", "a space before", "a letter more"])
 def test_reference_ids_are_compared_as_they_stand(http: SignedHttp, sandbox: Sandbox, change: str) -> None:
-    """Only the very same reference id is a duplicate (spec §2.2; assumed: docs/decisions/0009)."""
+    """Only the very same reference id is a duplicate (spec §2.2; assumed: docs/decisions/0017)."""
     first = terms(sandbox.instance_id)
     assert http.grant(first).status_code == 200
     assert http.grant(first | {"reference_id": change.format(first["reference_id"])}).status_code == 200
@@ -191,7 +191,7 @@ def test_client_and_service_refuse_alike(
     ],
 )
 def test_a_number_is_a_whole_json_number(http: SignedHttp, sandbox: Sandbox, written: str, count: int | None) -> None:
-    """The count is a number: 5.0 is 5, and nothing else stands for it (spec §2.2; docs/decisions/0007)."""
+    """The count is a number: 5.0 is 5, and nothing else stands for it (spec §2.2; docs/decisions/0002)."""
     reference_id = fresh_reference()
     body = (
         f'{{"player_id":"p","instance_id":"{sandbox.instance_id}","count":{written},"wager_amount_cents":100,'
@@ -204,7 +204,7 @@ def test_a_number_is_a_whole_json_number(http: SignedHttp, sandbox: Sandbox, wri
 
 @pytest.mark.parametrize("field", list(terms("0" * 24)))
 def test_every_field_is_required(http: SignedHttp, sandbox: Sandbox, field: str) -> None:
-    """A request without one of its six fields cannot be read (spec §2.2; the answer: docs/decisions/0008)."""
+    """A request without one of its six fields cannot be read (spec §2.2; the answer: docs/decisions/0004)."""
     asked = terms(sandbox.instance_id)
     del asked[field]
     assert outcome(http.grant(asked)) == INVALID
@@ -222,7 +222,7 @@ def test_every_field_is_required(http: SignedHttp, sandbox: Sandbox, field: str)
     ],
 )
 def test_a_body_that_cannot_be_read_grants_nothing(http: SignedHttp, body: bytes) -> None:
-    """Grant with an unreadable body: 400 with error (spec §4.2, §7.3; assumed: docs/decisions/0008)."""
+    """Grant with an unreadable body: 400 with error (spec §4.2, §7.3; assumed: docs/decisions/0004)."""
     assert outcome(http.grant(body)) == INVALID
 
 

@@ -278,7 +278,7 @@ def test_a_reference_id_is_unique_for_its_instance(call: Caller, world: SmallWor
     ],
 )
 def test_a_malformed_grant_request(call: Caller, world: SmallWorld, body: bytes) -> None:
-    """A body that cannot be read is a 400 (assumed: docs/decisions/0008; spec §4.2), and grants nothing."""
+    """A body that cannot be read is a 400 (assumed: docs/decisions/0004; spec §4.2), and grants nothing."""
     response = call("POST", GRANT, body)
     assert (response.status, _json(response)) == (400, {"error": "Invalid request"})
     assert world.asked == []
@@ -305,7 +305,7 @@ def test_numbers_of_a_grant_may_be_spelled_with_a_point(call: Caller) -> None:
 def test_missing_headers(
     method: str, path: str, body: bytes, kept: tuple[int, ...], world: SmallWorld, private_key: RSAPrivateKey
 ) -> None:
-    """400 without one of the two headers, on all four (spec §5; docs/decisions/0008), and with one too many."""
+    """400 without one of the two headers, on all four (spec §5; docs/decisions/0004), and with one too many."""
     pairs = _headers(private_key, _to_sign(path, body))
     request = HttpRequest(method, path, tuple(pairs[index] for index in kept), body)
     response = answer(request, world, now_millis=0)
@@ -380,7 +380,7 @@ def test_a_get_signs_no_body(call: Caller, path: str, body: bytes) -> None:
 
 @every_endpoint
 def test_an_inactive_operator(call: Caller, method: str, path: str, body: bytes, world: SmallWorld) -> None:
-    """403 when the account is inactive; from fetch-games, which has no 403, 401 (spec §5; docs/decisions/0008)."""
+    """403 when the account is inactive; from fetch-games, which has no 403, 401 (spec §5; docs/decisions/0004)."""
     world.active = False
     response = call(method, path, body)
     if path == GAMES:

@@ -53,7 +53,7 @@ def test_another_seed_makes_another_world(seeded: Callable[[int | None], Sandbox
 
 
 def test_the_world_is_rich_enough(sandbox: Sandbox) -> None:
-    """At least twelve games, and instances whose ids are 24 hex digits and all different (docs/decisions/0009)."""
+    """At least twelve games, and instances whose ids are 24 hex digits and all different (docs/decisions/0017)."""
     games = sandbox.world.games()
     ids = [instance.id for game in games for instance in game.instances]
     assert len(games) >= 12
@@ -126,7 +126,7 @@ def test_bets_age_one_by_one(public_key: RSAPublicKey) -> None:
 
 @pytest.mark.parametrize("instance_id", ["", "no hex", "A" * 24, "0" * 23, "0" * 25])
 def test_an_instance_id_has_a_format(sandbox: Sandbox, instance_id: str) -> None:
-    """A game that could never be granted free bets is not taken (docs/decisions/0009)."""
+    """A game that could never be granted free bets is not taken (docs/decisions/0017)."""
     game = sandbox.world.games()[0]
     instance = game.instances[0].model_copy(update={"id": instance_id})
     odd = game.model_copy(update={"id": "odd", "instances": (instance,)})

@@ -1,8 +1,9 @@
 """
 Amounts in the decimals of their currency.
 
-A cent is a hundredth of the currency unit in every currency (spec §2.4). Pages write an amount with the decimals that
-the currency has, and with more only where digits would be lost otherwise (docs/decisions/0046).
+A cent is a hundredth of the currency unit in every currency (spec §2.4), though JPY has no hundredths and KWD has
+thousandths (ISO 4217). Pages write an amount with the decimals that the currency has, and with more only where digits
+would be lost otherwise. Texts for programs keep two decimals.
 """
 
 from decimal import Decimal

@@ -9,7 +9,7 @@ a wallet by signed webhooks.
 
 Calls are recognised, verified, answered and written by ``game_operator.protocol``, the other half of what the clients
 and the receiver do; what this package adds is a world to ask about, games to play, and everything that may go wrong on
-the way. Choices that the specification leaves to the service are listed in docs/decisions/0009 and 0017.
+the way. Choices that the specification leaves to the service are listed in docs/decisions/0017.
 """
 
 from typing import TYPE_CHECKING

@@ -24,7 +24,7 @@ T = TypeVar("T")
 #: Where the OpenAPI 3.1 document of the four calls is; it needs no signature.
 DOCUMENT_PATH: Final = "/openapi.json"
 
-#: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
+#: A longer request body is refused with 413; the specification names no limit (docs/decisions/0017).
 MAX_BODY_BYTES: Final = 1024 * 1024
 #: Without "close" the server would go on reading what is refused.
 _TOO_LARGE: Final = HttpReply(

@@ -2,7 +2,7 @@
 What the sandbox knows: its operator, and its games, bets, rounds and grants, changed by hand or by calls.
 
 It answers by the rules of the service: a bet or round older than 90 days is not found. What the specification does not
-show is chosen here, and said so: an instance id is 24 lower-case hex digits (docs/decisions/0009).
+show is chosen here, and said so: an instance id is 24 lower-case hex digits (docs/decisions/0017).
 """
 
 import re
