@@ -1,5 +1,5 @@
 """
-Plant faults in a copy of the package, one at a time, and see which test notices (docs/maintainers/mutation.md).
+Plant faults in a copy of the package, one at a time, and see which test notices (tests/support/mutation_page.py).
 
     python tools/planted_faults.py [--record] [MODULE …]
 
