@@ -113,11 +113,11 @@ def test_the_readmes_first_steps_are_those_of_the_pages() -> None:
     assert [code for code in blocks if code not in pages] == []
 
 
-@pytest.mark.parametrize("page", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
-def test_modules_that_a_page_names_are_there(page: str) -> None:
+@pytest.mark.parametrize(("page", "least"), [("docs/explanation/architecture.md", 50), ("CONTRIBUTING.md", 3)])
+def test_modules_that_a_page_names_are_there(page: str, least: int) -> None:
     """What moved is found where the page says."""
     named = re.findall(r"`([a-z_]+/[a-z_0-9/]*(?:\.py)?)`", (ROOT / page).read_text())
-    assert len(named) > 20
+    assert len(named) >= least
     sdk, testkit = ROOT / "src" / "game_operator", ROOT / "testkit" / "src" / "game_operator_testkit"
     places = (ROOT, ROOT / "docs", sdk, testkit, testkit / "sandbox", testkit / "certifier")
     assert [each for each in named if not any((place / each).exists() for place in places)] == []
