@@ -18,7 +18,7 @@ from tools.public_api import PACKAGES, public_members, public_names
 
 __all__ = ["Reference"]
 
-#: Parameters that mean the same everywhere; docs/architecture.md explains the words.
+#: Parameters that mean the same everywhere; docs/explanation/architecture.md explains the words.
 _SAME_EVERYWHERE: Final = frozenset(
     {"self", "cls", "player_id", "bet_id", "round_id", "instance_id", "operator_id", "free_bet_id", "source", "call"}
     | {"args", "options", "scope", "receive", "send"}
