@@ -5,6 +5,10 @@ from collections import Counter
 
 import pytest
 
+from game_operator.cli.output import explained_at
+from game_operator.ledger import doctor
+from game_operator.ledger.engine.tables import toml_texts
+from game_operator.ledger.staff.anomalies import anomaly_texts
 from tests.support.api_pages import MODULES, api_pages, public_names
 from tests.support.generated_pages import generated_pages
 
@@ -36,3 +40,17 @@ def test_every_public_name_is_on_one_page() -> None:
     assert {name for module, _ in MODULES.values() for name in public_names(module)} == set(names)
     assert [name for name, count in names.items() if count > 1] == []
     assert len(names) > 150
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [("doctor", toml_texts(doctor.__name__, "doctor.toml")), ("anomaly", anomaly_texts())],
+    ids=["checks of the doctor", "anomalies"],
+)
+def test_what_is_reported_leads_to_its_heading(what: str, names: dict[str, object]) -> None:
+    """The link that the command prints beside it."""
+    headings = re.findall(r"^### (.+)$", generated_pages()["reference/findings.md"], re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = [explained_at(what, name) for name in names]
+    assert len(links) > 20
+    assert [link for link in links if link.removeprefix("docs/reference/findings.md#") not in anchors] == []

@@ -3,6 +3,7 @@
 from functools import cache
 
 from tests.support.api_pages import api_pages
+from tests.support.findings_page import findings_page
 from tests.support.reference_pages import reference_pages
 
 __all__ = ["generated_pages"]
@@ -11,4 +12,4 @@ __all__ = ["generated_pages"]
 @cache
 def generated_pages() -> dict[str, str]:
     """Return the text of each page by its name in docs."""
-    return reference_pages() | api_pages()
+    return reference_pages() | api_pages() | {"reference/findings.md": findings_page()}
