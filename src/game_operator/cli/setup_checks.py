@@ -236,7 +236,7 @@ _BODY: Final = b"\r\n" * 300_000 + b"GET / HTTP/1.1\r\nContent-Length: "
 _MOST_ANSWER_BYTES: Final = 1_048_576
 _REMEDY: Final = (
     "Start uvicorn with --http game_operator.serve:SafeProtocol or --http h11, and let the proxy drop Upgrade "
-    "(docs/how-to/go-live.md)."
+    "(docs/how-to/deploy.md)."
 )
 
 

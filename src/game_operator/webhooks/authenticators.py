@@ -258,7 +258,7 @@ class IpAllowList:
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
-            drops trailers; docs/how-to/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
+            drops trailers; docs/how-to/deploy.md lists servers. ``game-operator serve`` drops them, and passes True.
 
     Raises:
         ConfigurationError: A network is invalid, or there is none.
@@ -303,7 +303,7 @@ class IpAllowList:
             raise WebhookSignatureError(
                 f"the proxy {shown(request.peer)} sent a chunked request, whose X-Forwarded-For may be a trailer, and "
                 "anybody can write one. If your server or your proxy drops trailers, pass "
-                "IpAllowList(trust_chunked=True); docs/how-to/go-live.md lists servers. Otherwise let the proxy send a "
+                "IpAllowList(trust_chunked=True); docs/how-to/deploy.md lists servers. Otherwise let the proxy send a "
                 "Content-Length"
             )
         for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS) if fields else ()):
