@@ -213,7 +213,7 @@ def _linked(text: str) -> str:
 def _schema() -> Iterator[str]:
     yield f"This is version {VERSION} of the tables. Their names begin with `table_prefix`, by default `{_PREFIX}`,"
     yield "which is left out here. Amounts are whole cents, times Unix milliseconds. What each table is for:"
-    yield "[the ledger](tables.md#what-is-kept). `game-operator ledger schema --sql --dialect postgres`, or `sqlite`,"
+    yield "[the ledger](tables.md). `game-operator ledger schema --sql --dialect postgres`, or `sqlite`,"
     yield from ("prints the statements, with all constraints and indexes.", "")
     postgres = ddl("postgres", _PREFIX)
     types, keys = _postgres_types(postgres), _primary_keys(postgres)
