@@ -21,6 +21,7 @@ from game_operator import DepositCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import HttpReply, WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
+from tests.support.generated_pages import generated_pages
 from tests.support.sources import FOLDERS
 from tests.support.webhooks import read_reply, signed
 
@@ -39,23 +40,30 @@ _MOST_LINES = 75
 _START = ROOT / "docs" / "start"
 
 
+#: The text of each, and that of the pages which the site build makes.
+_TEXTS = {path: path.read_text() for path in _DOCUMENTS} | {
+    ROOT / "docs" / name: text for name, text in generated_pages().items()
+}
+
+
 def _links(document: Path) -> list[tuple[Path, str]]:
     """Return the files that *document* links to, each with the heading's anchor or ""."""
-    text = _BLOCK.sub("", document.read_text())
+    text = _BLOCK.sub("", _TEXTS[document])
     return [((document.parent / file).resolve() if file else document, anchor) for file, anchor in _LINK.findall(text)]
 
 
 def _anchors(document: Path) -> set[str]:
     """Return the anchors of the headings, as GitHub makes them."""
-    headings = _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    headings = _HEADING.findall(_BLOCK.sub("", _TEXTS[document]))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_links_lead_to_files() -> None:
     """A link to a page or a heading that is not there is found here and not by a reader."""
-    anchors = {document: _anchors(document) for document in _DOCUMENTS}
-    links = [(document, *link) for document in _DOCUMENTS for link in _links(document)]
-    assert [(page.name, str(target)) for page, target, _ in links if not target.exists()] == []
+    anchors = {document: _anchors(document) for document in _TEXTS}
+    links = [(document, *link) for document in _TEXTS for link in _links(document)]
+    absent = [(page.name, str(target)) for page, target, _ in links if target not in _TEXTS and not target.exists()]
+    assert absent == []
     assert [
         (page.name, anchor) for page, target, anchor in links if anchor and anchor not in anchors.get(target, ())
     ] == []
@@ -66,7 +74,7 @@ def test_every_page_is_found_from_the_readme() -> None:
     """By three links at most: a page that nothing leads to is not read."""
     found = {_README}
     for _ in range(_MOST_LINKS):
-        found |= {target for each in found for target, _ in _links(each) if target.suffix == ".md"}
+        found |= {target for each in found for target, _ in _links(each) if target in _TEXTS}
     assert [str(page.relative_to(ROOT)) for page in _PAGES if page not in found] == []
 
 

@@ -4,8 +4,10 @@ Build the site into ./site: zensical makes the HTML, and this adds what programs
     python tools/site.py            build
     python tools/site.py --serve    build, then serve it at http://127.0.0.1:8002 until Ctrl-C
 
-Beside each page lies its Markdown: keys.html, keys.md. llms.txt lists all pages, one a line. A page may link to files
-outside of docs, such as examples: these are copied into the site. Nothing of this needs a site's address.
+The pages of docs, and those that the project itself describes (tests/support/generated_pages.py), are put together in
+./.site-docs. Beside each page of the site lies its Markdown: calls.html, calls.md. llms.txt lists all pages, one a
+line. A page may link to files outside of docs, such as examples: these are copied into the site. Nothing of this needs
+a site's address.
 """
 
 import os
@@ -23,9 +25,11 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS, SITE = ROOT / "docs", ROOT / "site"
+SITE = ROOT / "site"
+#: As deep as docs, so that links out of it lead to the same files.
+DOCS = ROOT / ".site-docs"
 
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "testkit" / "src")]
+sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "testkit" / "src")]
 
 #: What leads up and out of the folder of a page, in HTML and in Markdown.
 _UPWARDS = re.compile(r'((?:href="|\]\())((?:\.\./)+[^"#)\s]*)')
@@ -41,6 +45,7 @@ _LONGEST_DEFAULT = 40
 
 def build() -> None:
     """Build the site anew; exit if a page or a link is not as it should be."""
+    _put_together()
     built = subprocess.run([sys.executable, "-m", "zensical", "build", "--strict", "--clean"], cwd=ROOT, check=False)
     if built.returncode:
         sys.exit("The site was not built.")
@@ -50,6 +55,17 @@ def build() -> None:
     for page in (*SITE.rglob("*.html"), *SITE.rglob("*.md")):
         _finish(page)
     (SITE / "llms.txt").write_text("\n".join(_list_of_pages()) + "\n", encoding="utf-8")
+
+
+def _put_together() -> None:
+    """Copy docs to DOCS, and write the generated pages beside them."""
+    from tests.support.generated_pages import generated_pages  # It needs the paths above.
+
+    shutil.rmtree(DOCS, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", DOCS)
+    for name, text in generated_pages().items():
+        (DOCS / name).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / name).write_text(text, encoding="utf-8")
 
 
 def _finish(page: Path) -> None:

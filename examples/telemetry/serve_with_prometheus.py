@@ -3,7 +3,7 @@ Run `game-operator` with metrics for Prometheus: each worker answers at a separa
 
     METRICS_FOLDER=/run/wallet-metrics python serve_with_prometheus.py serve --telemetry --workers 4 …
 
-Prometheus finds the ports in the files of that folder. docs/how-to/prometheus.md has its part.
+Prometheus finds the ports in the files of that folder. docs/how-to/deploy.md has its part.
 """
 
 import atexit

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.findings import Finding
     from game_operator.ledger.staff.repairs import Payment, Repair
 
+__all__ = [
+    "AccountOf",
+    "After",
+    "AsyncJoinedWallet",
+    "AsyncWallet",
+    "CurrencyOf",
+    "JoinedWallet",
+    "MayBet",
+    "Wallet",
+]
+
 LedgerT = TypeVar("LedgerT")
 SqlLedgerT = TypeVar("SqlLedgerT", bound="SqlLedger | AsyncSqlLedger")
 TransactionT = TypeVar("TransactionT", bound="Transaction | AsyncTransaction")

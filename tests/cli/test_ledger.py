@@ -633,9 +633,9 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
 
 @pytest.mark.bare
 def test_an_owner_that_nobody_logs_in_as(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/reference/tables.md has it: the tables are its own. The granted role can serve and maintain."""
+    """As docs/how-to/deploy.md has it: the tables are its own. The granted role can serve and maintain."""
     wallet, owner = (f"{name}_{postgres_url.partition('///')[2].partition('?')[0]}" for name in ("wallet", "owner"))
-    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
     (recipe,) = re.findall(r"^```sql\n(CREATE ROLE ledger_owner NOLOGIN;\n.*?)^```", page, re.DOTALL | re.MULTILINE)
     monkeypatch.setenv(VARIABLE, postgres_url.replace("user=postgres", f"user={wallet}"))
     run_sql(postgres_url, f"CREATE ROLE {wallet} LOGIN")

@@ -21,7 +21,6 @@ from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION, toml_texts
 from game_operator.ledger.staff.queries import survey
 from tests.support.calls import deposit, withdraw
-from tests.support.documents import ROOT
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
@@ -97,18 +96,6 @@ def test_what_is_said_is_said_by_the_code(name: str) -> None:
     assert sorted(each for each in cases - own if f'"{each}"' not in _CODE) == []
     assert any(TEXTS[name][each]["verdict"] != "fine" for each in cases) or name == "timeline"
     assert all({"verdict", "found"} <= TEXTS[name][each].keys() for each in cases)
-
-
-def test_the_page_has_each_check() -> None:
-    """With what to do about it, in the order of the texts, and a mark where it can be a finding or an advice."""
-    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
-    table = page.partition("\n| Check | A finding, exit code 1 | Advice | What")[2]
-    lines = table.partition("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert [(name, todo) for name, _, _, todo in cells] == [(name, text["todo"]) for name, text in TEXTS.items()]
-    for name, finding, advice, _ in cells:
-        kinds = {text["verdict"] for text in TEXTS[name].values() if isinstance(text, dict)}
-        assert (bool(finding), bool(advice)) == ("finding" in kinds, "advice" in kinds), name
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""docs/how-to/own-migrations.md: a project with Alembic, and one with Django, that migrate beside the ledger."""
+"""docs/how-to/own-tables.md: a project with Alembic, and one with Django, that migrate beside the ledger."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ from tests.support.documents import ROOT
 
 pytestmark = [pytest.mark.bare, pytest.mark.outside]
 
-PAGE = (ROOT / "docs" / "how-to" / "own-migrations.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "own-tables.md").read_text()
 #: The page's files, by the path in their first line.
 FILES: dict[str, str] = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 _WITHOUT_HOOK = "def include_name(*_: object) -> bool:\n    return True\n"
@@ -83,6 +83,25 @@ with DjangoLedger("default", migrate=False) as ledger:
     print(ledger.verify().sound, LedgerBet.objects.count())
 call_command("test", verbosity=0)
 connection.close()
+"""
+_MODELS = """
+from django.db import models
+
+
+class Visit(models.Model):
+    pass
+
+
+class LedgerBet(models.Model):
+    pk = models.CompositePrimaryKey("bet_id", "source")
+    bet_id = models.TextField()
+    source = models.TextField()
+    state = models.TextField()
+    wager_cents = models.BigIntegerField()
+
+    class Meta:
+        managed = False
+        db_table = "game_operator_bets"
 """
 _TEST = """
 from django.db import connection
@@ -146,15 +165,12 @@ def _alembic_project(url: str, folder: Path) -> Config:
 
 def test_django(url: str, tmp_path: Path) -> None:
     """`migrate` makes our tables, a model reads them, `flush` keeps them, and a test database gets them."""
-    models = FILES["casino/models.py"].replace(
-        "class LedgerBet", "class Visit(models.Model):\n    pass\n\n\nclass LedgerBet"
-    )
     _write(
         tmp_path,
         {
             "settings.py": _SETTINGS % _django_database(url, tmp_path),
             "casino/__init__.py": "",
-            "casino/models.py": models,
+            "casino/models.py": _MODELS,
             "casino/tests.py": _TEST,
             "casino/migrations/__init__.py": "",
             "play.py": _PLAY,

@@ -132,10 +132,3 @@ DOCUMENTS = Sybil(
     # Sybil's own default is the folder of this file, where no document is.
     path=str(ROOT),
 )
-
-
-def kinds_of_anomalies() -> set[str]:
-    """Return the kinds of anomalies that the page of the ledger has in its table."""
-    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
-    table = page.partition("| Kind |")[2].partition("\n\n")[0]
-    return {kind for row in table.splitlines()[2:] for kind in re.findall(r"`([a-z_]+)`", row.split("|")[1])}

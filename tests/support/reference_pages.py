@@ -1,14 +1,11 @@
-"""
-The pages of docs/reference that the program itself describes: its commands, codes, profile fields and tables.
-
-``python -m tests.support.reference_pages`` writes them anew.
-"""
+"""The pages of docs/reference that the program itself describes: its commands, codes, profile fields and tables."""
 
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import fields
+from functools import partial
 from html import escape
 from inspect import cleandoc
 from typing import Any, Final, Literal, get_args, get_origin
@@ -21,23 +18,26 @@ from game_operator.profile import CALLS, DEFAULT_FIELDS, BodyParser
 from game_operator_testkit.provider.delivery import Finality, finality
 from tests.support.documents import ROOT
 
-__all__ = ["PAGES", "page"]
+__all__ = ["reference_pages"]
 
-_FOLDER: Final = ROOT / "docs" / "reference"
-_WRITTEN: Final = "<!-- Written by python -m tests.support.reference_pages -->"
 _PREFIX: Final = "game_operator_"
 #: A code and its meaning, as the page about webhooks has them.
 _MEANING: Final = re.compile(r"^\| ([A-Z_]+) \| ([^|]+) \| ", re.MULTILINE)
 _FINALITY: Final = {Finality.FINAL: "final", Finality.REPEAT: "send again"}
 
 
-_OF_A_TABLE = "--accounts-"
+_OF_A_TABLE: Final = "--accounts-"
+_LINK_TO_A_TABLE: Final = "[your own table of balances](../cli.md#your-own-table-of-balances)"
 
 
-def page(name: str) -> str:
-    """Return the text of the page *name*."""
-    title, readers, write = PAGES[name]
-    return "\n".join([f"# {title}", "", readers, "", _WRITTEN, "", *write()]).rstrip() + "\n"
+def reference_pages() -> dict[str, str]:
+    """Return the text of each page by its name in docs."""
+    written = {f"reference/{name}": _page(*parts) for name, parts in _PAGES.items()}
+    return written | {f"reference/{name}": text for name, text in _pages_of_commands()}
+
+
+def _page(title: str, readers: str, lines: Callable[[], Iterator[str]]) -> str:
+    return "\n".join([f"# {title}", "", readers, "", *lines()]).rstrip() + "\n"
 
 
 def _table(*header: str, rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -56,38 +56,56 @@ def _code(text: str) -> str:
 
 # Any, here and below: Typer keeps the classes of commands and parameters to itself.
 def _commands() -> Iterator[str]:
-    command: Any = app.whole()
-    yield from _command(command, "game-operator")
+    whole: Any = app.whole()
+    yield from (*_usage(whole, "game-operator"), "## The commands", "")
+    yield from _table("Command", "What it does", rows=_rows_of_commands(whole))
     # Those of a table are the same in some forty commands: the page has them once.
     yield from ("## Your own table of balances", "")
-    serve = command.commands["serve"]
+    serve = whole.commands["serve"]
     records = [record for record in _records(serve, serve.context_class(serve)) if record[0].startswith(_OF_A_TABLE)]
     yield from _table("Option", "Meaning", rows=[(_code(name), _marked(text)) for name, text in records])
+
+
+def _rows_of_commands(whole: Any) -> Iterator[tuple[str, str]]:
+    for path, command in _leaves(whole, "game-operator"):
+        first = _marked(command.get_short_help_str(limit=200))
+        yield f"[`{path.removeprefix('game-operator ')}`](cli/{_file(path)})", first
+
+
+def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield each command that does something, with the words that call it."""
+    parts: dict[str, Any] = getattr(command, "commands", {})
+    if not parts:
+        yield path, command
+    for name, part in parts.items():
+        yield from _leaves(part, f"{path} {name}")
+
+
+def _file(path: str) -> str:
+    return path.removeprefix("game-operator ").replace(" ", "-") + ".md"
+
+
+def _pages_of_commands() -> Iterator[tuple[str, str]]:
+    readers = "For engineers and staff who look up an option. Read first: [the command line](../cli.md)."
+    for path, command in _leaves(app.whole(), "game-operator"):
+        yield f"cli/{_file(path)}", _page(path, readers, partial(_usage, command, path))
+
+
+def _usage(command: Any, path: str) -> Iterator[str]:
+    yield from (_marked(cleandoc(command.help)), "")
+    context = command.context_class(command, info_name=path)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield from ("```text", f"{path} {usage}", "```", "")
+    records = _records(command, context)
+    rows = [(_code(name), _marked(text)) for name, text in records if not name.startswith(_OF_A_TABLE)]
+    if len(rows) < len(records):
+        rows.append((_code(f"{_OF_A_TABLE}…"), f"Options of {_LINK_TO_A_TABLE}."))
+    yield from _table("Argument, option", "Meaning", rows=rows) if rows else ()
 
 
 def _records(command: Any, context: Any) -> list[tuple[str, str]]:
     records = (each.get_help_record(context) for each in command.get_params(context) if each.name != "help")
     return [record for record in records if record]
-
-
-def _command(command: Any, path: str) -> Iterator[str]:
-    if path != "game-operator":
-        yield from (f"{'#' * (len(path.split()))} {path}", "")
-    yield from (_marked(cleandoc(command.help)), "")
-    context = command.context_class(command, info_name=path)
-    parts: dict[str, Any] = getattr(command, "commands", {})
-    if not parts or path == "game-operator":
-        usage = " ".join(command.collect_usage_pieces(context))
-        yield from ("```text", f"{path} {usage}", "```", "")
-        records = _records(command, context)
-        rows = [(_code(name), _marked(text)) for name, text in records if not name.startswith(_OF_A_TABLE)]
-        if len(rows) < len(records):
-            rows.append(
-                (_code(f"{_OF_A_TABLE}…"), "Options of [your own table of balances](#your-own-table-of-balances).")
-            )
-        yield from _table("Argument, option", "Meaning", rows=rows) if rows else ()
-    for name, part in parts.items():
-        yield from _command(part, f"{path} {name}")
 
 
 def _marked(text: str) -> str:
@@ -195,7 +213,7 @@ def _linked(text: str) -> str:
 def _schema() -> Iterator[str]:
     yield f"This is version {VERSION} of the tables. Their names begin with `table_prefix`, by default `{_PREFIX}`,"
     yield "which is left out here. Amounts are whole cents, times Unix milliseconds. What each table is for:"
-    yield "[the ledger](tables.md#what-is-kept). `game-operator ledger schema --sql --dialect postgres`, or `sqlite`,"
+    yield "[the ledger](tables.md). `game-operator ledger schema --sql --dialect postgres`, or `sqlite`,"
     yield from ("prints the statements, with all constraints and indexes.", "")
     postgres = ddl("postgres", _PREFIX)
     types, keys = _postgres_types(postgres), _primary_keys(postgres)
@@ -234,7 +252,7 @@ _COLUMN: Final = re.compile(r"^    ([a-z_]+) ([a-z]+)\b", re.MULTILINE)
 _KEY: Final = re.compile(r"^    (?:(\w+) [^\n]*PRIMARY KEY|PRIMARY KEY \(([^)]*)\))", re.MULTILINE)
 
 #: By file: the title, who reads it, and what writes it.
-PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
+_PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
     "cli.md": (
         "The command line",
         (
@@ -259,8 +277,3 @@ PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
         _schema,
     ),
 }
-
-
-if __name__ == "__main__":
-    for name in PAGES:
-        (_FOLDER / name).write_text(page(name))

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from game_operator import Profile
 from game_operator.errors import ConfigurationError, SigningKeyError, WebhookSignatureError, shown
+from game_operator.signers.keys import fingerprint
 from game_operator.webhooks import (
     AcceptUnsigned,
     AllOf,
@@ -189,10 +190,21 @@ def test_keys_come_as_files_and_pem(
         RsaSignature(path)
 
 
+def test_calls_are_counted_by_key(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """Genuine ones alone: an old key whose count stands still can be removed."""
+    other = generate_private_key(65537, 2048)
+    both = RsaSignature([other.public_key(), public_key])
+    old, new = (fingerprint(key)[:16] for key in (other.public_key(), public_key))
+    assert both.calls_by_key == {old: 0, new: 0}
+    for signer, body in ((private_key, _BODY), (private_key, _BODY), (other, _BODY), (private_key, b"other")):
+        _asked(AllOf(both), ("signature", signature_of(signer, body)))
+    assert AllOf(both, HmacSignature(b"0123456789abcdef")).calls_by_key == {old: 1, new: 2}
+
+
 def test_no_secret_travels_to_other_processes(public_key: RSAPublicKey) -> None:
     """A shared secret may not, and no repr shows one."""
     assert repr(RsaSignature([public_key])) == "RsaSignature(1 key)"
-    assert repr(RsaSignature([public_key, public_key])) == "RsaSignature(2 keys)"
+    assert repr(RsaSignature([public_key, public_key])) == "RsaSignature(1 key)"  # The same one twice.
     secret = HmacSignature([b"0123456789abcdef", b"fedcba9876543210"])
     assert repr(secret) == "HmacSignature(2 secrets)"
     with pytest.raises(TypeError, match="does not pickle"):

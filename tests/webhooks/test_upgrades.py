@@ -18,7 +18,7 @@ pytestmark = pytest.mark.outside
 BODY = encoded(WITHDRAW)
 #: Enough that it comes in many packets, and after the answer.
 MANY = 300_000
-#: With these lines each lets an upgrade through, and with those of docs/how-to/go-live.md none does.
+#: With these lines each lets an upgrade through, and with those of docs/how-to/deploy.md none does.
 OPEN = {"caddy": "", "haproxy": "", "nginx": WEBSOCKETS}
 SHUT = {
     "caddy": "request_header -Upgrade",
@@ -64,7 +64,7 @@ def astray(port: int, handler: AsyncHandler, private_key: RSAPrivateKey) -> list
 
 def test_the_lines_against_it_are_told() -> None:
     """Those that are tried below are those of the page."""
-    page = (ROOT / "docs/how-to/go-live.md").read_text()
+    page = (ROOT / "docs/how-to/deploy.md").read_text()
     assert [line for line in SHUT.values() if f"`{line}`" not in page] == []
 
 

@@ -1,7 +1,6 @@
 """Key pairs on disk: made, written once, and compared by fingerprint."""
 
 import os
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,11 +44,6 @@ def write_pair(private: Path, *, bits: int) -> KeyFiles:
 def public_path(private: Path) -> Path:
     """Return where the public half of the key in *private* lies: operator.pub.pem beside operator.pem."""
     return private.with_name(f"{private.name.removesuffix('.pem')}.pub.pem")
-
-
-def fingerprint(key: RSAPublicKey) -> str:
-    """Return the SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex, to compare over another channel."""
-    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def public_pem_of(key: RSAPublicKey) -> bytes:

@@ -286,6 +286,11 @@ def show_kinds(findings: Iterable[Record], *ids: str) -> None:
     show_records("Findings", ("kind", "findings", "first", "detail_of_first"), rows)
 
 
+def explained_at(what: str, name: str) -> str:
+    """Return the heading of the docs that explains *name*, which is *what* a ledger reports: doctor or anomaly."""
+    return f"docs/reference/findings.md#{what}-{name.replace(' ', '-')}"
+
+
 #: The mark and the style of what a check found.
 _LOOK: Final = {
     **dict.fromkeys(("ok", "fine"), ("✓", "green")),
@@ -296,7 +301,7 @@ _LOOK: Final = {
 
 
 def show_check(outcome: str, name: str, found: str, **more: str) -> None:
-    """Show what a check of a doctor found, and what there is *more*: ``to_do``, ``why``, ``assumed``."""
+    """Show what a check of a doctor found, and what there is *more*: ``to_do``, ``why``, ``assumed``, ``see``."""
     mark, style = _LOOK[outcome]
     say(f"{mark} {name}: {found}", style=style)
     for about, text in more.items():

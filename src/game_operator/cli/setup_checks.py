@@ -14,7 +14,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.cli.errors import error_text
-from game_operator.cli.keys import fingerprint, public_path
+from game_operator.cli.keys import public_path
 from game_operator.cli.options import PASSPHRASE, settings
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
@@ -23,7 +23,7 @@ from game_operator.models import GameInfo
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import fetch_games
 from game_operator.signers.environment import checked_operator_id
-from game_operator.signers.keys import load_public_key, load_signer, public_key_of
+from game_operator.signers.keys import fingerprint, load_public_key, load_signer, public_key_of
 from game_operator.transport.wire import default_ssl_context
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
@@ -236,7 +236,7 @@ _BODY: Final = b"\r\n" * 300_000 + b"GET / HTTP/1.1\r\nContent-Length: "
 _MOST_ANSWER_BYTES: Final = 1_048_576
 _REMEDY: Final = (
     "Start uvicorn with --http game_operator.serve:SafeProtocol or --http h11, and let the proxy drop Upgrade "
-    "(docs/how-to/go-live.md)."
+    "(docs/how-to/deploy.md)."
 )
 
 

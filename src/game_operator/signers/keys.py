@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -383,3 +384,10 @@ class RememberedSignatures:
         if not slot:
             slot.append(Signature.of(checked_signature(await signed_async(self.signer, message))))
         return slot[0]
+
+
+def fingerprint(key: RSAPublicKey) -> str:
+    """Return the SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex, to compare over another channel."""
+    return sha256(
+        key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    ).hexdigest()

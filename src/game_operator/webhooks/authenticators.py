@@ -26,12 +26,14 @@ from game_operator.errors import ConfigurationError, WebhookSignatureError, show
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import verifies
-from game_operator.signers.keys import load_public_key
+from game_operator.signers.keys import fingerprint, load_public_key
 
 #: What may have become of a body that is not all there, for the log.
 LOST: Final = "Either the network lost it, or a middleware read it before us"
 
 _LONGEST_SIGNATURE = 2048
+#: How many digits of a fingerprint name a key.
+_KEY_DIGITS = 16
 _HEX_DIGEST = re.compile("[0-9A-Fa-f]{64}")
 _MOST_HOPS = 32
 #: Without a zone, such as %eth0, which means nothing on another machine. A port behind six needs brackets.
@@ -109,6 +111,8 @@ class RsaSignature:
 
     Attributes:
         covers_body: True: a changed or missing body is refused.
+        calls_by_key: How many calls each key has signed since this object was made, by the first 16 hexadecimal digits
+            of the key's fingerprint, which ``game-operator keygen`` prints: for the end of a rotation.
 
     Raises:
         SigningKeyError: A key is unreadable, private, not RSA, or under 2048 bits.
@@ -116,7 +120,7 @@ class RsaSignature:
         TypeError: *public_keys* is something else.
     """
 
-    __slots__ = ("_diagnosed_at", "_keys", "_lock")
+    __slots__ = ("__weakref__", "_diagnosed_at", "_keys", "_lock", "calls_by_key")
     covers_body: ClassVar = True
 
     def __init__(
@@ -124,10 +128,11 @@ class RsaSignature:
         public_keys: Iterable[Path | str | bytes | RSAPublicKey] | Path | str | bytes | RSAPublicKey,
     ) -> None:
         try:
-            self._keys = _loaded_keys(public_keys)
+            self._keys = {fingerprint(key)[:_KEY_DIGITS]: key for key in _loaded_keys(public_keys)}
         finally:
             # Error trackers show the locals of every frame, and a private key may have been passed in their place.
             del public_keys
+        self.calls_by_key = dict.fromkeys(self._keys, 0)
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
@@ -138,13 +143,14 @@ class RsaSignature:
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body, as ``Authenticator.authenticate`` describes."""
         signature, body = _signature_in(request, profile.signature_header), request.body
-        for key in self._keys:
+        for name, key in self._keys.items():
             if verifies(key, signature, body):
+                self.calls_by_key[name] += 1
                 return
         raise WebhookSignatureError(self._reason(signature, body))
 
     def _reason(self, signature: bytes, body: bytes) -> str:
-        if len(signature) not in {key.key_size // 8 for key in self._keys}:
+        if len(signature) not in {key.key_size // 8 for key in self._keys.values()}:
             return f"the signature has {len(signature)} bytes, which does not fit any of the keys"
         if not body:
             return f"the body is empty. {LOST}"
@@ -153,7 +159,7 @@ class RsaSignature:
             is_due = now - self._diagnosed_at >= _SECONDS_BETWEEN_DIAGNOSES
             self._diagnosed_at = now if is_due else self._diagnosed_at
         forms = other_forms(body) if is_due else ()
-        if any(verifies(key, signature, form) for form in forms for key in self._keys):
+        if any(verifies(key, signature, form) for form in forms for key in self._keys.values()):
             return (
                 "the signature fits this body written in another form: the body was re-serialised on the way. Let the "
                 "raw bytes through (proxy, gateway, middleware)"
@@ -252,7 +258,7 @@ class IpAllowList:
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
-            drops trailers; docs/how-to/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
+            drops trailers; docs/how-to/deploy.md lists servers. ``game-operator serve`` drops them, and passes True.
 
     Raises:
         ConfigurationError: A network is invalid, or there is none.
@@ -297,7 +303,7 @@ class IpAllowList:
             raise WebhookSignatureError(
                 f"the proxy {shown(request.peer)} sent a chunked request, whose X-Forwarded-For may be a trailer, and "
                 "anybody can write one. If your server or your proxy drops trailers, pass "
-                "IpAllowList(trust_chunked=True); docs/how-to/go-live.md lists servers. Otherwise let the proxy send a "
+                "IpAllowList(trust_chunked=True); docs/how-to/deploy.md lists servers. Otherwise let the proxy send a "
                 "Content-Length"
             )
         for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS) if fields else ()):
@@ -354,7 +360,7 @@ class AllOf:
         TypeError: One of them is something else.
     """
 
-    __slots__ = ("_authenticators",)
+    __slots__ = ("__weakref__", "_authenticators")
 
     def __init__(self, *authenticators: Authenticator) -> None:
         if not authenticators:
@@ -371,6 +377,14 @@ class AllOf:
     def covers_body(self) -> bool:
         """Whether one of them covers the body; see ``Authenticator``."""
         return any(map(covers_body, self._authenticators))
+
+    @property
+    def calls_by_key(self) -> dict[str, int]:
+        """How many calls each key of its parts has signed; see ``RsaSignature``."""
+        counts: dict[str, int] = {}
+        for each in self._authenticators:
+            counts |= getattr(each, "calls_by_key", {})
+        return counts
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if all accept, else raise what the first to refuse raises; see ``Authenticator.authenticate``."""

@@ -156,6 +156,8 @@ class WebhookReceiver(Gate):
             raise ConfigurationError(problem, setting="max_threads")
         self.max_threads: Final = max_threads
         self._on_call, self._telemetry = on_call, telemetry
+        if telemetry is not None:
+            telemetry.instruments.watch_keys(authenticator)
         self._budget = Budget(max_threads)
         self._last_handler: tuple[object, bool] = (self, False)  # No handler.
 

@@ -18,7 +18,7 @@ from game_operator.cli.options import (
     moment_in,
     read_profile,
 )
-from game_operator.cli.output import answer, answer_list
+from game_operator.cli.output import answer, answer_list, explained_at, say
 from game_operator.errors import LedgerError, RetryRefusedError, UnknownSourceError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ AnomalyIds = Annotated[
 
 def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
     """Return an anomaly, for programs."""
-    return record._asdict() | {"body": record.body.decode(errors="backslashreplace")}
+    body = record.body.decode(errors="backslashreplace")
+    return record._asdict() | {"body": body, "see": explained_at("anomaly", record.kind)}
 
 
 def anomalies(
@@ -52,6 +53,8 @@ def anomalies(
     place: LedgerOptions,
 ) -> None:
     """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    from game_operator.ledger.staff.anomalies import anomaly_texts
+
     check_between(since_millis, until_millis)
     with place.opened() as ledger, checked_values():
         matching = ledger.anomalies(
@@ -65,6 +68,9 @@ def anomalies(
         )
         found = list(islice(matching, limit + 1))
     answer_list("anomalies", list(map(anomaly_document, found)), limit, COLUMNS + " body" * bodies)
+    texts = anomaly_texts()
+    for each in dict.fromkeys(record.kind for record in found[:limit] if record.kind in texts):
+        say(f"{each}: {texts[each]['todo']}")
 
 
 def retry(

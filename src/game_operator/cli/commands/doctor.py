@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ServiceOptions, checked_values
-from game_operator.cli.output import answer, counted, say, show_check, waiting
+from game_operator.cli.output import answer, counted, explained_at, say, show_check, waiting
 
 if TYPE_CHECKING:
     from game_operator.cli.setup_checks import Check
+    from game_operator.ledger.doctor.examined import DoctorCheck
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,13 @@ def ledger_doctor(*, place: LedgerOptions) -> int:
     with waiting("Examining …"), checked_values():
         report = doctor_report(address, place.table_prefix)
     for check in report.checks:
-        show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo)
+        show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo, see=_explained(check))
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")
     say(f"{counted(len(report.checks), 'check')}: {counted(len(report.findings), 'finding')}, {recommendations}.")
-    answer({"schema": _SCHEMA, "ok": report.sound, "checks": [check._asdict() for check in report.checks]})
+    checks = [check._asdict() | {"see": _explained(check)} for check in report.checks]
+    answer({"schema": _SCHEMA, "ok": report.sound, "checks": checks})
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
+
+
+def _explained(check: "DoctorCheck") -> str:
+    return explained_at("doctor", check.name) if check.verdict in ("finding", "advice") else ""

@@ -31,7 +31,8 @@ def keygen(
 
     An existing file is never overwritten. To encrypt the key: openssl pkcs8 -topk8 -in operator.pem -out encrypted.pem
     """
-    from game_operator.cli.keys import fingerprint, write_pair
+    from game_operator.cli.keys import write_pair
+    from game_operator.signers.keys import fingerprint
 
     if not path.name or path.name.casefold().endswith((".pub", ".pub.pem")):  # It would be handed to the provider.
         problem = f"{shown(str(path))} is not the name of a private key; pass one such as operator.pem"

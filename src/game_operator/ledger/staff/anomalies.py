@@ -10,6 +10,7 @@ from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.sources import Sources, refusal
+from game_operator.ledger.engine.tables import toml_texts
 from game_operator.ledger.rules.book import FOREIGN_PLAYER, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.steps import Execute, Steps
@@ -28,9 +29,14 @@ _Condition: TypeAlias = tuple[str, tuple[object, ...]]
 _LAST_MILLIS: Final = 2**62
 
 
+def anomaly_texts() -> dict[str, dict[str, str]]:
+    """Return what each kind of anomaly ``means``, and what to do about it (``todo``)."""
+    return toml_texts(__package__, "anomalies.toml")
+
+
 class AnomalyRecord(NamedTuple):
     """
-    Something that a person should look at (docs/reference/tables.md says what to do about each kind).
+    Something that a person should look at (``anomalies.toml`` says what to do about each kind).
 
     Attributes:
         id: Its number, in the order in which anomalies came.

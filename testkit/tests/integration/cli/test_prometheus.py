@@ -1,4 +1,4 @@
-"""docs/how-to/prometheus.md: Debian's Prometheus finds each worker of `serve`, and its sums are right."""
+"""docs/how-to/deploy.md: Debian's Prometheus finds each worker of `serve`, and its sums are right."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.support.documents import ROOT
 pytestmark = [pytest.mark.outside, pytest.mark.artefact]
 
 _PROGRAM = ROOT / "examples" / "telemetry" / "serve_with_prometheus.py"
-_PAGE = ROOT / "docs" / "how-to" / "prometheus.md"
+_PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 _CALLS = 12
 _PATIENCE_SECONDS = 40.0
 

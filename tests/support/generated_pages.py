@@ -1,0 +1,17 @@
+"""All pages of the site that the project itself describes. The site build writes them, and git does not keep them."""
+
+from functools import cache
+
+from tests.support.api_pages import api_pages
+from tests.support.findings_page import findings_page
+from tests.support.mutation_page import page as mutation_page
+from tests.support.reference_pages import reference_pages
+
+__all__ = ["generated_pages"]
+
+
+@cache
+def generated_pages() -> dict[str, str]:
+    """Return the text of each page by its name in docs."""
+    others = {"reference/findings.md": findings_page(), "maintainers/mutation.md": mutation_page()}
+    return reference_pages() | api_pages() | others
