@@ -81,7 +81,7 @@ def test_every_page_is_built_and_in_the_navigation(pages: dict[Path, str]) -> No
     named = set(re.findall(r"^ +- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     listed = {str(each.relative_to(DOCS)) for each in DOCS.rglob("*.md")}
     assert {name for name in listed if not name.startswith(_LISTED_BY_A_PAGE)} == named - {"decisions/index.md"}
-    for section in ("Start", "Tutorials", "How-to", "Testkit", "Reference", "Explanation"):
+    for section in ("Start", "Tutorials", "How-to", "Reference", "Explanation"):
         assert section in home
 
 
@@ -235,14 +235,24 @@ def test_the_search_finds_a_word_without_another_host(url: str, browser: Browser
         page.goto("index.html", wait_until="networkidle")
         assert [each for each in asked if each.endswith(".json")] == []
         page.keyboard.press("Control+k")
-        page.keyboard.type("server_reset_querz")  # Nothing is lost before the field is there.
+        page.keyboard.type("query_wait_timeouz")  # Nothing is lost before the field is there.
         page.keyboard.press("Backspace")
-        page.keyboard.type("y")
-        expect(page.get_by_role("combobox")).to_have_value("server_reset_query")
-        expect(page.get_by_role("option")).to_contain_text("Behind PgBouncer")
+        page.keyboard.type("t")
+        expect(page.get_by_role("combobox")).to_have_value("query_wait_timeout")
+        expect(page.get_by_role("option").first).to_contain_text("Behind PgBouncer")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/how-to/pgbouncer.html*")
+        page.wait_for_url("**/how-to/runbook.html*")
     assert [urlsplit(each).path for each in asked if each.endswith(".json")] == ["/search.json"]
+
+
+def test_a_wide_table_shows_on_a_phone_that_it_goes_on(url: str, browser: Browser) -> None:
+    """It fades out at the right, until its end is scrolled into view."""
+    with visiting(browser, url, viewport={"width": 400, "height": 900}) as page:
+        page.goto("reference/metrics.html")
+        box = page.locator(".md-typeset__scrollwrap").first
+        expect(box).to_have_class(re.compile("goes-on"))
+        box.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+        expect(box).not_to_have_class(re.compile("goes-on"))
 
 
 def test_code_is_copied_without_prompts(url: str, browser: Browser) -> None:

@@ -1,7 +1,15 @@
-// The theme puts wide tables into boxes that scroll. The keyboard must reach a box to scroll it.
+// The theme puts wide tables into boxes that scroll. The keyboard must reach a box to scroll it, and a box whose table
+// goes on at the right fades out there.
+const showEnd = box => box.classList.toggle("goes-on", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+const boxes = () => document.querySelectorAll(".md-typeset__scrollwrap");
 new MutationObserver(() => {
-  for (const box of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) box.tabIndex = 0;
+  for (const box of document.querySelectorAll(".md-typeset__scrollwrap:not([tabindex])")) {
+    box.tabIndex = 0;
+    box.addEventListener("scroll", () => showEnd(box), { passive: true });
+    showEnd(box);
+  }
 }).observe(document.body, { childList: true, subtree: true });
+addEventListener("resize", () => boxes().forEach(showEnd));
 
 // A button beside each block of code copies it, without the prompts of a shell.
 for (const block of document.querySelectorAll(".md-content .highlight:not(.doc-signature) > pre")) {
