@@ -1,4 +1,4 @@
-"""The page docs/reference/scenarios.md, from the scenarios themselves; the site build writes it, and git does not keep it."""
+"""The page docs/reference/scenarios.md, from the scenarios themselves; git does not keep it."""
 
 from collections.abc import Iterator
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""The page docs/maintainers/wrong-wallets.md, from the register; the site build writes it, and git does not keep it."""
+"""The page docs/maintainers/wrong-wallets.md, from the register; git does not keep it."""
 
 import importlib
 import sys
@@ -26,9 +26,8 @@ certifier on both:
   [translations](../tutorials/own-wallet.md) of the wallet by hand into other languages.
 - **Wrong wallets fail.** Each wallet below is the one by hand with one typical mistake. It must fail the scenario in
   the third column, and may fail those in the last one, where the same mistake shows. It fails nothing else.
-- **Every scenario can fail.** Each one that is more than advice must fail for some wallet below. The exception is
-  E10, which is about addresses: it is run against two servers, one that refuses callers from elsewhere and one that
-  does not.
+- **Every scenario can fail.** For each one that is more than advice, some wallet below must fail it. The exceptions
+  are E10 and F10, about addresses and unusual HTTP requests: they are tried against right and wrong servers.
 
 All are certified in process, with all options that a scenario may need. See [the
 scenarios](../reference/scenarios.md) and [what fails a wallet](../decisions/0018-what-fails-a-wallet.md). The code is
