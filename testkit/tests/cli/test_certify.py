@@ -140,7 +140,7 @@ def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: byte
 
 
 def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) -> None:
-    """One JSON document; docs/reference/certify-report.md has its fields."""
+    """One JSON document; docs/how-to/certify.md has its fields."""
     told = run(
         "certify",
         wallet.url,
