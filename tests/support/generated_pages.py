@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from testkit.tests.support import scenario_table, wrong_wallet_table
 from tests.support.api_pages import api_pages
 from tests.support.findings_page import findings_page
 from tests.support.mutation_page import page as mutation_page
@@ -13,5 +14,11 @@ __all__ = ["generated_pages"]
 @cache
 def generated_pages() -> dict[str, str]:
     """Return the text of each page by its name in docs."""
-    others = {"reference/findings.md": findings_page(), "maintainers/mutation.md": mutation_page()}
-    return reference_pages() | api_pages() | others
+    return {
+        **reference_pages(),
+        **api_pages(),
+        "reference/findings.md": findings_page(),
+        "reference/scenarios.md": scenario_table.page(),
+        "maintainers/wrong-wallets.md": wrong_wallet_table.page(),
+        "maintainers/mutation.md": mutation_page(),
+    }

@@ -196,8 +196,8 @@ def test_the_latency_in_figures() -> None:
 
 
 def test_every_field_is_documented() -> None:
-    """Each name of the document stands in docs/reference/certify-report.md, in code."""
-    page = (ROOT / "docs" / "reference" / "certify-report.md").read_text()
+    """Each name of the document stands in docs/how-to/certify.md, in code."""
+    page = (ROOT / "docs" / "how-to" / "certify.md").read_text()
     read = told(report(advised(), skipped(), load_ms=(1.0,)))
 
     def names(value: object) -> set[str]:

@@ -46,7 +46,7 @@ def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "50 rounds with every fault there is",
         "   $ game-operator storm --url http://127.0.0.1:",
         "   Service and wallet agree on all 141 bets and 3 claims.",
-        "The wallet is certified",
+        "Groups A, B and C of the certifier",
         "   PASSED: ",
         "The books",
         "   ✓ The books are sound.",
@@ -125,8 +125,13 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
         document = json.loads(process.stdout.readline())
         assert document["players"] == ["ann", "bob", "cleo"]
         # What `game-operator reconcile` needs to find a bet that lost its settlement.
-        assert document["database"].startswith("sqlite:///")
-        assert mode_of(Path(document["private_key_file"])) == 0o600
+        ran = subprocess.run(
+            [*COMMAND, "reconcile", "run", "--min-age", "0s", "--second-look", "0s", "--sample", "1", "--json"],
+            capture_output=True,
+            env=clean_environment(document["environment"]),
+        )
+        assert json.loads(ran.stdout)["verdicts"] == {"agrees": {"bets": 5, "total_cents": 0}}
+        assert mode_of(Path(document["environment"]["GAME_OPERATOR_PRIVATE_KEY_FILE"])) == 0o600
         paths = ("", "bets", "wallet", "runs")
         pages = {path: httpx.get(document["control_room"] + path, trust_env=False) for path in paths}
         told = stopped(process, number)

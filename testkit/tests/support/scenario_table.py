@@ -1,8 +1,4 @@
-"""
-The tables of scenarios in docs/how-to/certify.md, from the scenarios themselves.
-
-``python -m testkit.tests.support.scenario_table`` writes them anew.
-"""
+"""The page docs/reference/scenarios.md, from the scenarios themselves; git does not keep it."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,11 +7,19 @@ from typing import Final
 from game_operator_testkit.certifier import scenarios
 from game_operator_testkit.certifier.report.verdicts import GROUPS
 from game_operator_testkit.cli.hooks import HOOKS
-from tests.support.documents import ROOT
 
-__all__ = ["PAGE", "between_markers", "tables"]
+__all__ = ["page"]
 
-PAGE: Final = ROOT / "docs" / "how-to" / "certify.md"
+_HEAD: Final = """\
+# The certifier's scenarios
+
+For engineers who certify a wallet. Read first: [certify your wallet](../how-to/certify.md).
+
+What `game-operator certify` plays, in groups. A failure costs at most [what the table
+says](../how-to/certify.md#what-a-failure-costs). A scenario *rests on* sections of the specification and on decision
+notes: what a note says is assumed. *Needs* names the option that a scenario needs. Without the option it is not
+tried.
+"""
 #: What each need is called at the command line; real HTTP is always there.
 _NEEDS: Final = {
     "second_url": "`--second-url`",
@@ -27,35 +31,17 @@ _NEEDS: Final = {
     "wire": "real HTTP",
     "processes": "real HTTP, or `second_url`",
 } | {name: f"`--hook {name}`" for name in HOOKS}
-_BEGIN, _END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
 
 
-def tables() -> str:
-    """Return a table for each group."""
-    return "\n".join(_lines()) + "\n"
-
-
-def between_markers(text: str) -> str:
-    """Return what stands in a page between the markers."""
-    return text.partition(_BEGIN)[2].partition(_END)[0]
+def page() -> str:
+    """Return the page, with a table for each group."""
+    return _HEAD + "\n".join(_lines()) + "\n"
 
 
 def _lines() -> Iterator[str]:
     for group, grouped in groupby(scenarios(), key=lambda each: each.group):
-        yield from ("", f"### {group}: {GROUPS[group]}", "")
+        yield from ("", f"## {group}: {GROUPS[group]}", "")
         yield from ("| Id | What happens | A failure costs | Rests on | Needs |", "|---|---|---|---|---|")
         for each in grouped:
             needs = ", ".join(_NEEDS[need] for need in each.needs) or "-"
             yield f"| {each.id} | {each.title} | {each.weight} | {', '.join(each.rests_on)} | {needs} |"
-    yield ""
-
-
-def _write() -> None:
-    text = PAGE.read_text()
-    before, begin, rest = text.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    PAGE.write_text(before + begin + tables() + end + after)
-
-
-if __name__ == "__main__":
-    _write()

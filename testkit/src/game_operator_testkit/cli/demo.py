@@ -1,6 +1,7 @@
 """``game-operator demo``: a tour of the service, a wallet and the commands; or an open control room to play in."""
 
 import logging
+import shlex
 import signal
 import sys
 import threading
@@ -23,8 +24,8 @@ _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), 
 @command
 def demo(web: bool = False) -> int:
     """
-    Show what the client can do, lost settlements that are repaired, 50 rounds with faults that end in agreement, and a
-    wallet that is certified.
+    Show what the client can do, lost settlements that are repaired, 50 rounds with faults that end in agreement, and
+    groups A, B and C of the certifier.
 
     Sandbox and wallet listen on this machine alone, every call goes over HTTP, and both stop with the demo. The exit
     code is 1 if a step went wrong.
@@ -65,17 +66,20 @@ def _keep_open(place: Path) -> int:
             wallet.ledger.open_account(player_id, Decimal("1000.00"))
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
-        document = {
-            "control_room": f"{sandbox.base_url}/",
-            "wallet": wallet.url,
-            "players": list(_WEB_PLAYERS),
-            "database": f"sqlite:///{place / 'wallet.db'}",
-            "private_key_file": str(place / "operator.pem"),
+        addresses = {"control_room": f"{sandbox.base_url}/", "wallet": wallet.url}
+        variables = {
+            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
+            "GAME_OPERATOR_ID": sandbox.operator_id,
+            "GAME_OPERATOR_PRIVATE_KEY_FILE": str(place / "operator.pem"),
+            "GAME_OPERATOR_DATABASE_URL": f"sqlite:///{place / 'wallet.db'}",
         }
-        answer(document)
+        answer({**addresses, "players": list(_WEB_PLAYERS), "environment": variables})
         say("The control room is open until Ctrl-C.", style="bold")
         say(f"The players {', '.join(_WEB_PLAYERS)} were given 1000.00 each.")
-        show_details((name.replace("_", " "), value) for name, value in document.items() if isinstance(value, str))
+        show_details((name.replace("_", " "), value) for name, value in addresses.items())
+        say("For other commands, such as game-operator reconcile, paste this into another terminal:")
+        for name, value in variables.items():
+            say(f"export {name}={shlex.quote(value)}")
         if lost := lost_output():
             return lost
         stopped.wait()

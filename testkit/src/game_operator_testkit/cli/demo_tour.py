@@ -102,7 +102,9 @@ def tour(place: Path) -> None:
         run("Three bets of which the last call is lost, repaired", _REPAIR)
         at = f"{wallet.url} --service-private-key service.pem"
         run("50 rounds with every fault there is", f"storm --url {at} --players 20 --bets 141 --seed 4")
-        run("The wallet is certified", f"certify {at} --player tester-1 --other-player tester-2 --only A,B,C")
+        run(
+            "Groups A, B and C of the certifier", f"certify {at} --player tester-1 --other-player tester-2 --only A,B,C"
+        )
         run("The books", "ledger verify")
 
 

@@ -35,9 +35,9 @@ def sandbox(
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
-    Games, bets and rounds are made up. With --url, rounds are played against your wallet. Keys in
-    --directory are used again, so client and wallet keep working over a restart. With --public-key your client signs
-    with a private key that the sandbox never sees.
+    Games, bets and rounds are made up. With --url, rounds are played against your wallet. With --directory and --port,
+    keys and address stay the same over a restart, so client and wallet keep working. With --public-key your client
+    signs with a private key that the sandbox never sees.
     """
     from game_operator.client.settings import base_url_of
     from game_operator_testkit.cli.key_directory import key_directory

@@ -1,5 +1,5 @@
 """
-A report as JSON, for programs: docs/reference/certify-report.md describes every field.
+A report as JSON, for programs: docs/how-to/certify.md describes every field.
 
 What is added later does not change ``format``; what is renamed, removed or means something else does.
 """
