@@ -11,7 +11,8 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.cli.keys import fingerprint, write_pair
+from game_operator.cli.keys import write_pair
+from game_operator.signers.keys import fingerprint
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import CannedService, Reply, Run, command
 from tests.support.hostile_server import Connection, HostileServer
