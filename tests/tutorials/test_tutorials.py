@@ -51,13 +51,13 @@ def _follow(page: Path, folder: Path, changes: Mapping[str, str], *, patience_se
 @pytest.mark.artefact
 @pytest.mark.outside
 def test_fastapi(tmp_path: Path, postgres: PostgresServer) -> None:
-    """From an empty folder to a tested wallet in PostgreSQL, with traces in memory."""
+    """From an empty folder to a certified wallet in PostgreSQL that keeps limits."""
     _follow(_FASTAPI, tmp_path, _databases(postgres) | _other_ports(8000, 9000) | _BRIEFLY)
 
 
 @pytest.mark.torture
 def test_django(tmp_path: Path) -> None:
-    """From an empty folder to a tested wallet in Django's database."""
+    """From an empty folder to a certified wallet in Django's database."""
     _follow(_DJANGO, tmp_path, _other_ports(8000, 9000) | _BRIEFLY)
 
 
