@@ -1,8 +1,9 @@
 """
 A complete wallet by hand: Python's standard library, cryptography for the signature, and nothing of game_operator.
 
-It shows what a back end in any other language must do, and docs/tutorials/own-wallet.md says why. `PlainWallet` keeps
-cents in SQLite. Each rule is a small method. Where the specification is silent, it follows docs/decisions/0010 to 0014.
+It shows what a back end in any other language must do, and docs/tutorials/another-language.md has the rules.
+`PlainWallet` keeps cents in SQLite. Each rule is a small method. Where the specification is silent, it follows
+docs/decisions/0010 to 0014.
 
     python wallet_by_hand.py                               # plays a bet, and ends
     python wallet_by_hand.py service.pub.pem 8000 p1 p2    # serves a wallet in which both have 100.00

@@ -103,7 +103,7 @@ def test_bet_states() -> None:
     assert "NOT_FOUND" not in states
 
 
-@pytest.mark.parametrize("page", ["how-to/webhooks.md", "tutorials/own-wallet.md"])
+@pytest.mark.parametrize("page", ["how-to/webhooks.md", "tutorials/another-language.md"])
 def test_the_pages_for_wallets_name_every_code(page: str) -> None:
     """A code that no page names is found by nobody who writes a wallet."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -109,16 +109,18 @@ def _table_heads(page: Path) -> list[str]:
 
 
 def test_the_readme_is_one_screen() -> None:
-    """Why, the two packages, a first call, a first wallet and its certification, demo, tests, and the site."""
+    """What it is and is not, the two packages, a call, an answer, the demo and the tests."""
     assert len(_README.read_text().splitlines()) <= _MOST_LINES
 
 
 def test_the_readmes_first_steps_are_those_of_the_pages() -> None:
     """The pages explain and try what the README only shows."""
-    pages = "".join((_START / name).read_text() for name in ("first-call.md", "first-wallet.md"))
+    pages = "".join((_START / name).read_text() for name in ("first-call.md", "own-wallet.md"))
     blocks = [code for _, code in _BLOCK.findall(_README.read_text())]
-    assert len(blocks) == 5
-    assert [code for code in blocks if code not in pages] == []
+    assert len(blocks) == 4
+    *steps, commands = blocks
+    assert [code for code in steps if code not in pages] == []
+    assert commands.startswith("$ make demo ")
 
 
 @pytest.mark.parametrize(("page", "least"), [("docs/explanation/architecture.md", 50), ("CONTRIBUTING.md", 3)])
@@ -209,23 +211,35 @@ def test_the_wallet_over_own_players_answers_calls_in_parallel(
 
 
 @pytest.mark.outside
-def test_the_first_wallet_is_served_as_it_is_pasted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("page", "commands", "printed"),
+    [
+        pytest.param("first-wallet.md", [*["game-operator"] * 3, "uvicorn"], "100.00\n", id="the ready wallet"),
+        pytest.param("own-wallet.md", ["game-operator", "uvicorn"], "95.00 95.00\n", id="a wallet that exists"),
+    ],
+)
+def test_a_wallet_is_served_as_it_is_pasted(
+    page: str,
+    commands: list[str],
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """In a fresh folder: the program, the commands below it, and the call from another terminal."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "wallet.py").write_text(_block("first-wallet.md", "python", "app = asgi_app(receiver, AsyncWallet"))
-    commands = [line.removeprefix("$ ") for line in _block("first-wallet.md", "console", "uvicorn").splitlines()]
-    assert [shlex.split(command)[0] for command in commands] == [*["game-operator"] * 3, "uvicorn"]
+    (tmp_path / "wallet.py").write_text(_block(page, "python", "app = asgi_app(receiver, "))
+    typed = [line.removeprefix("$ ") for line in _block(page, "console", "uvicorn").splitlines()]
+    assert [shlex.split(command)[0] for command in typed] == commands
     scripts = Path(sys.executable).parent
-    for command in commands[:3]:
+    for command in typed[:-1]:
         subprocess.run([scripts / "game-operator", *shlex.split(command)[1:]], check=True, timeout=50)
-    with _served(scripts, shlex.split(commands[3])[1:]) as port:
-        caller = _block("first-wallet.md", "python", "WebhookCaller(")
+    with _served(scripts, shlex.split(typed[-1])[1:]) as port:
+        caller = _block(page, "python", "WebhookCaller(")
         assert "127.0.0.1:8000" in caller
         capsys.readouterr()
         exec(caller.replace("127.0.0.1:8000", f"127.0.0.1:{port}"), {})
-    assert capsys.readouterr().out == "100.00\n"
+    assert capsys.readouterr().out == printed
 
 
 @contextmanager

@@ -29,7 +29,7 @@ SITE: Final = ROOT / "site"
 DOCS: Final = ROOT / ".site-docs"
 #: One of each section, and what is special: pictures, tables, the API.
 PAGES: Final = (
-    *("index.html", "start/first-wallet.html", "tutorials/index.html", "how-to/sandbox.html", "reference/codes.html"),
+    *("index.html", "start/first-wallet.html", "tutorials/django.html", "how-to/sandbox.html", "reference/codes.html"),
     *("reference/api/testkit.html", "explanation/specification.html", "decisions/0014-repeats-and-order.html"),
 )
 #: The colours depend on the scheme alone, and all else on the width alone.

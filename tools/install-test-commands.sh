@@ -1,7 +1,7 @@
 #!/bin/sh
 # The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
-# docs/tutorials/own-wallet.md has for a shell are tried with openssl. Ledgers are tried behind Debian's PgBouncer, and what a
-# proxy lets through with Caddy, HAProxy and nginx.
+# docs/tutorials/another-language.md has for a shell are tried with openssl. Ledgers are tried behind Debian's
+# PgBouncer, and what a proxy lets through with Caddy, HAProxy and nginx.
 set -eu
 missing=""
 command -v "${CHROMIUM:-chromium}" >/dev/null || missing="chromium"

@@ -1,8 +1,8 @@
 /**
  * A complete wallet by hand in Node.js (20 or newer): the standard library, and better-sqlite3 for the database.
  *
- * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/own-wallet.md says why. Where the
- * specification is silent, they follow docs/decisions/0010 to 0014. Node's own node:sqlite needs Node 22.
+ * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/another-language.md has
+ * them. Where the specification is silent, they follow docs/decisions/0010 to 0014. Node's own node:sqlite needs Node 22.
  *
  *     npm install better-sqlite3
  *     node wallet.mjs service.pub.pem 8000 p1 p2    # serves a wallet in which both players have 100.00

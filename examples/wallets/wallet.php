@@ -3,8 +3,8 @@
 /**
  * A complete wallet by hand in PHP (8.2 or newer): openssl, and PDO with SQLite for the database.
  *
- * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/own-wallet.md says why. Where the
- * specification is silent, they follow docs/decisions/0010 to 0014.
+ * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/another-language.md has
+ * them. Where the specification is silent, they follow docs/decisions/0010 to 0014.
  *
  *     php wallet.php service.pub.pem 8000 p1 p2    # serves a wallet in which both players have 100.00
  *

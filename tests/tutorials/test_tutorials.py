@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(240)
 _TUTORIALS = ROOT / "docs" / "tutorials"
 _FASTAPI = _TUTORIALS / "fastapi.md"
 _DJANGO = _TUTORIALS / "django.md"
-_OWN_LANGUAGE = _TUTORIALS / "own-language.md"
+_ANOTHER_LANGUAGE = _TUTORIALS / "another-language.md"
 #: The gate certifies by four scenarios, and `make torture` by all.
 _BRIEFLY = {"deadline=600)": 'deadline=600, only=["B01", "C01", "D01", "G03"])'}
 
@@ -51,13 +51,13 @@ def _follow(page: Path, folder: Path, changes: Mapping[str, str], *, patience_se
 @pytest.mark.artefact
 @pytest.mark.outside
 def test_fastapi(tmp_path: Path, postgres: PostgresServer) -> None:
-    """From an empty folder to a tested wallet in PostgreSQL, with traces in memory."""
+    """From an empty folder to a certified wallet in PostgreSQL that keeps limits."""
     _follow(_FASTAPI, tmp_path, _databases(postgres) | _other_ports(8000, 9000) | _BRIEFLY)
 
 
 @pytest.mark.torture
 def test_django(tmp_path: Path) -> None:
-    """From an empty folder to a tested wallet in Django's database."""
+    """From an empty folder to a certified wallet in Django's database."""
     _follow(_DJANGO, tmp_path, _other_ports(8000, 9000) | _BRIEFLY)
 
 
@@ -73,12 +73,14 @@ def test_the_wallet_is_certified(page: Path, tmp_path: Path, postgres: PostgresS
 @pytest.mark.torture
 @pytest.mark.outside
 @pytest.mark.timeout(300)
-def test_own_language(tmp_path: Path) -> None:
-    """A wallet in Node.js passes, and the copy with a mistake loses money."""
+def test_another_language(tmp_path: Path) -> None:
+    """A wallet in Node.js passes, and the copy with a mistake loses money; below that, the page has the rules."""
     node = LANGUAGES["Node.js"]
     need(node.missing)
     node.command(tmp_path)  # It puts the wallet and its modules there, as a reader does.
-    _follow(_OWN_LANGUAGE, tmp_path, _other_ports(8000, 8001), patience_seconds=200)
+    steps, rules, _ = _ANOTHER_LANGUAGE.read_text().partition("\n## The rules\n")
+    assert rules
+    _follow(_page(tmp_path, steps), tmp_path, _other_ports(8000, 8001), patience_seconds=200)
 
 
 # The reader.
@@ -131,5 +133,5 @@ def test_what_is_left_running_ends(tmp_path: Path) -> None:
 
 def test_every_block_of_a_tutorial_is_followed() -> None:
     """The pages that no other test runs are those that are followed here."""
-    assert all(list(blocks_of(page)) for page in (_FASTAPI, _DJANGO, _OWN_LANGUAGE))
-    assert [page.stem for page in (_DJANGO, _FASTAPI, _OWN_LANGUAGE)] == list(TUTORIALS)
+    assert all(list(blocks_of(page)) for page in (_FASTAPI, _DJANGO, _ANOTHER_LANGUAGE))
+    assert [page.stem for page in (_DJANGO, _FASTAPI, _ANOTHER_LANGUAGE)] == list(TUTORIALS)

@@ -26,7 +26,6 @@ from testkit.tests.certifier.test_wallet_by_hand import OPENING, Answer, Step, h
 from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
 
-_PAGE = ROOT / "docs" / "tutorials" / "own-wallet.md"
 #: What these wallets leave out: batches, and an allow list of addresses.
 _NOT_PLAYED = {"A11", "E10"}
 _INSTANCE = "instance-1"
@@ -59,27 +58,7 @@ def test_there_is_a_wallet_for_each_language() -> None:
     assert {each.file for each in LANGUAGES.values()} == {path.name for path in WALLETS.iterdir()}
 
 
-_EXCERPT = re.compile(r"^```(js|php)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILES = {"js": "wallet.mjs", "php": "wallet.php"}
-
-
-def _excerpts() -> Iterator[tuple[str, str]]:
-    """Yield the parts of the wallets that docs/tutorials/own-wallet.md shows; a line with … stands between two."""
-    for language, block in _EXCERPT.findall(_PAGE.read_text()):
-        for part in block.split("// …\n"):
-            yield language, part
-
-
-@pytest.mark.parametrize("language", _FILES)
-def test_the_page_shows_what_the_files_have(language: str) -> None:
-    """Each excerpt is a part of its file, letter for letter; and there are some of each language."""
-    text = (WALLETS / _FILES[language]).read_text()
-    shown = [part for each, part in _excerpts() if each == language]
-    assert len(shown) >= 5
-    assert [part for part in shown if part not in text] == []
-
-
-#: What the programs in language_traps print, each about what docs/tutorials/own-wallet.md says of its language.
+#: What the programs in language_traps print, each about what docs/tutorials/another-language.md says of its language.
 _TRAPS: Mapping[str, tuple[str, Sequence[str]]] = {
     "Node.js": ("node traps.mjs", ["9007199254740992", "2", "true", "a%uFFFD", "2"]),
     "PHP": ("php traps.php", ["true"] * 7),

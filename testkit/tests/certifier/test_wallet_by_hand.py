@@ -581,15 +581,14 @@ def test_uniqueness_is_the_databases(service: Service) -> None:
 
 
 def _block(language: str) -> str:
-    """Return the one block of docs/tutorials/own-wallet.md in *language*."""
-    (block,) = re.findall(
-        rf"^```{language}\n(.*?)^```$", (ROOT / "docs/tutorials/own-wallet.md").read_text(), re.MULTILINE | re.DOTALL
-    )
+    """Return the one block of docs/tutorials/another-language.md in *language*."""
+    page = (ROOT / "docs/tutorials/another-language.md").read_text()
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return str(block)
 
 
 def test_the_documents_tables_are_the_wallets() -> None:
-    """docs/tutorials/own-wallet.md and the example have the same tables, columns and keys, but for `blocked`."""
+    """docs/tutorials/another-language.md and the example have the same tables, columns and keys, but for `blocked`."""
 
     def columns(script: str) -> set[tuple[str, str, int]]:
         query = "SELECT t.name, c.name, c.pk FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table'"
@@ -808,7 +807,7 @@ def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign
 
 @pytest.mark.torture
 def test_it_is_served_for_a_certification(private_key: RSAPrivateKey, public_pem: bytes, tmp_path: Path) -> None:
-    """By one command, as docs/tutorials/own-wallet.md has it: it passes with two players, and Ctrl-C ends it."""
+    """By one command, as docs/tutorials/another-language.md has it: it passes with two players, and Ctrl-C ends it."""
     (tmp_path / "service.pub.pem").write_bytes(public_pem)
     program = [sys.executable, str(ROOT / "examples" / "wallet_by_hand.py")]
     with Popen([*program, "service.pub.pem", "0", "p1", "p2"], cwd=tmp_path, stdout=PIPE, text=True) as served:

@@ -23,7 +23,7 @@ certifier on both:
 - **Correct wallets pass**, without any advice: the ready wallet on SQLite, on PostgreSQL and in memory, sync and
   async, under several profiles; one of the examples; and [a wallet by hand](../../examples/wallet_by_hand.py), which
   shares no code with this package. `make test-artefacts` and `make torture` certify the other examples, and the
-  [translations](../tutorials/own-wallet.md) of the wallet by hand into other languages.
+  [translations](../tutorials/another-language.md) of the wallet by hand into other languages.
 - **Wrong wallets fail.** Each wallet below is the one by hand with one typical mistake. It must fail the scenario in
   the third column, and may fail those in the last one, where the same mistake shows. It fails nothing else.
 - **Every scenario can fail.** For each one that is more than advice, some wallet below must fail it. The exceptions

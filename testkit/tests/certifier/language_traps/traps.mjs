@@ -1,4 +1,4 @@
-// What docs/tutorials/own-wallet.md says of JavaScript.
+// What docs/tutorials/another-language.md says of JavaScript.
 console.log(JSON.parse("9007199254740993"));
 console.log(JSON.parse('{"a":1,"a":2}').a);
 console.log("constructor" in JSON.parse("{}"));

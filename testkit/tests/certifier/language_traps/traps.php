@@ -1,4 +1,4 @@
-<?php // What docs/tutorials/own-wallet.md says of PHP.
+<?php // What docs/tutorials/another-language.md says of PHP.
 $lines = [
     json_decode('9007199254740993.0') === 9007199254740992.0,
     json_decode('{"a":1,"a":2}')->a === 2,
