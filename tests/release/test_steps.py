@@ -151,3 +151,14 @@ def test_an_index_that_cannot_answer_stops_the_release(project: str, status: str
     """Not knowing is not owning."""
     with _index({"game-operator": project}, status) as address, pytest.raises(error):
         release.problem_of_name(release.SDK, "acme", address)
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("allowed", "problem"),
+    [pytest.param(release.ALLOWED, None, id="allowed"), pytest.param("MIT", "not in allow-only", id="not allowed")],
+)
+def test_a_licence_that_nobody_allowed_stops_a_release(
+    allowed: str, problem: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list names the package with its licence."""
