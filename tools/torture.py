@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.support.postgres_binaries import BINARIES_VARIABLE, binary_folders
 
 ROOT = Path(__file__).resolve().parent.parent
-NEWER = ("3.12", "3.13", "3.14")
+NEWER = ("3.12", "3.13", "3.14", "3.15")
 #: How uv chooses the versions of dependencies: the oldest that pyproject.toml allows, and the newest.
 RESOLUTIONS = ("lowest-direct", "highest")
 FUZZ_SECONDS = 600
