@@ -68,8 +68,9 @@ api: $(VENV)/dev
 ifeq ($(LAST_RELEASE),)
 	@echo "There is no release yet, so nothing can break."
 else
-	$(BIN)/griffecli check game_operator --search src --against $(LAST_RELEASE)
-	$(BIN)/griffecli check game_operator_testkit --search testkit/src --search src --against $(LAST_RELEASE)
+	@code=0; for each in "game_operator --search src" "game_operator_testkit --search testkit/src --search src"; do \
+		$(BIN)/griffecli check $$each --against $(LAST_RELEASE) || code=1; \
+	done; exit $$code
 endif
 
 bench: $(VENV)/dev
