@@ -68,27 +68,15 @@ def test_zizmor_finds_nothing() -> None:
 
 @pytest.mark.artefact
 @pytest.mark.outside
-@pytest.mark.parametrize(
-    ("sound", "planted", "finding"),
-    [
-        pytest.param("3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1", "v7", "unpinned-uses", id="a tag"),
-        pytest.param("make test", "echo ${{ github.event.head_commit.message }}", "template-injection", id="injection"),
-        pytest.param("permissions: {}", "permissions: write-all", "excessive-permissions", id="all rights"),
-        pytest.param("persist-credentials: false", "fetch-depth: 1", "artipacked", id="credentials that stay"),
-        pytest.param("on: push", "on: pull_request_target", "dangerous-triggers", id="strangers with our rights"),
-        pytest.param("run: make test", "run: pip: none", "invalid YAML syntax", id="no YAML"),
-    ],
-)
-def test_zizmor_finds_what_is_planted(sound: str, planted: str, finding: str, tmp_path: Path) -> None:
-    """The check above can fail: a workflow without a finding, and the same with one mistake."""
+def test_zizmor_finds_what_is_planted(tmp_path: Path) -> None:
+    """The check above can fail: a workflow without a finding, and the same with an action that a tag pins."""
     workflow = tmp_path / "planted.yml"
     workflow.write_text(_SOUND)
     assert _zizmor(workflow)[0] == 0
-    assert sound in _SOUND
-    workflow.write_text(_SOUND.replace(sound, planted))
+    workflow.write_text(re.sub(r"@[0-9a-f]{40} # v7\.0\.1", "@v7", _SOUND))
     code, said = _zizmor(workflow)
     assert code != 0
-    assert finding in said
+    assert "unpinned-uses" in said
 
 
 def test_every_action_is_pinned_by_one_digest() -> None:
