@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-web test test-fast test-artefacts browser languages check lint format bench torture site site-serve lock dist clean
+.PHONY: help demo demo-web test test-fast test-artefacts browser languages check lint format api bench torture site site-serve lock dist clean
 
 help:
 	@echo "make demo     a tour: the commands, lost settlements repaired, 50 rounds with faults, certification"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-artefacts what users read and install: site, docs, examples, tutorials, packages, typing, public API, other languages"
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
+	@echo "make api      what the public API breaks of the last release"
 	@echo "make bench    measure speed beside other implementations"
 	@echo "make torture  the long tests: more examples, other languages, Pythons, servers and dependencies, the fuzzer"
 	@echo "make site     build the documentation into ./site"
@@ -59,6 +60,18 @@ check: lint test
 format: $(VENV)/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# griffe reads the packages of both versions from git. It ends with 1 if it finds something.
+LAST_RELEASE = $(shell git describe --tags --abbrev=0 --match='v*' HEAD^ 2>/dev/null)
+
+api: $(VENV)/dev
+ifeq ($(LAST_RELEASE),)
+	@echo "There is no release yet, so nothing can break."
+else
+	@code=0; for each in "game_operator --search src" "game_operator_testkit --search testkit/src --search src"; do \
+		$(BIN)/griffecli check $$each --against $(LAST_RELEASE) || code=1; \
+	done; exit $$code
+endif
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
@@ -112,5 +125,19 @@ $(VENV)/release/made: requirements/release.txt
 dist: $(VENV)/release/made
 	@set -e; for step in build check sbom; do $(VENV)/release/bin/python tools/release.py $$step; done
 
+# Each package that make installs, with the hashes of all its files, so that one lock fits every platform and every
+# Python from 3.11 on. Versions stay as they are; `make lock UPGRADE=--upgrade` takes the newest. The other locks take
+# theirs from the one for development, so that what is tested is what runs.
+COMPILE = $(VENV)/lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-config --quiet \
+	--custom-compile-command "make lock" $(UPGRADE)
+TESTED := --constraints requirements/dev.txt
+BOTH := pyproject.toml testkit/pyproject.toml --no-emit-package game-operator
+
 lock:
-	@$(PYTHON) tools/lock.py $(UPGRADE)
+	@$(PYTHON) -m venv $(VENV)/lock
+	@$(VENV)/lock/bin/python -m pip install --quiet uv==0.13.9
+	$(COMPILE) $(BOTH) --extra all --group dev --group build --output-file requirements/dev.txt
+	$(COMPILE) $(BOTH) --extra serve --group build $(TESTED) --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --extra all --no-emit-package game-operator $(TESTED) --output-file requirements/production.txt
+	$(COMPILE) --group fuzz $(TESTED) --output-file requirements/fuzz.txt
+	$(COMPILE) --group release --group build $(TESTED) --output-file requirements/release.txt

@@ -3,11 +3,10 @@
 import json
 import random
 
-__all__ = ["BET_ID", "INSTANCE_ID", "ROUND_ID", "catalogue", "grant_accepted", "one_bet", "round_of"]
+__all__ = ["BET_ID", "catalogue", "one_bet"]
 
-#: What ``one_bet`` and ``round_of`` are about.
-BET_ID, ROUND_ID, INSTANCE_ID = "bet-00000000", "round-812", f"{0x65A1B2C3D4E5F60000000007:024x}"
-
+#: The bet of ``one_bet``.
+BET_ID = "bet-00000000"
 _GENRES = ("Slots", "Crash", "Roulette", "Blackjack", "Dice", "LiveRoulette", "Mine", "Plinko", "Keno", "Baccarat")
 _STATUSES = ("ACTIVE", "ACTIVE", "ACTIVE", "INACTIVE", "MAINTENANCE", "COMING_SOON")
 _LIMITS = {
@@ -25,18 +24,19 @@ def catalogue(games: int = 2_000) -> bytes:
 
 def one_bet() -> bytes:
     """Return the answer of fetch-bet for a settled bet (spec §2.4)."""
-    return _compact(_bet(0))
-
-
-def round_of(bets: int) -> bytes:
-    """Return the answer of fetch-round-bets with *bets* bets in all three states (spec §2.8)."""
-    found = {"status": "OK", "round_id": ROUND_ID, "round_no": 812, "instance_id": INSTANCE_ID, "game": "crash-x"}
-    return _compact(found | {"bets": [_bet(number) for number in range(bets)]})
-
-
-def grant_accepted() -> bytes:
-    """Return the answer of free-bet/grant (spec §2.3)."""
-    return _compact({"success": True, "free_bet_id": _id(99), "message": "Free bet granted successfully"})
+    return _compact(
+        {
+            "status": "CLOSED",
+            "reference_id": BET_ID,
+            "player_id": "player-0",
+            "round_id": "round-812",
+            "instance_id": _id(7),
+            "game": "crash-x",
+            "wager": 100,
+            "won": 250,
+            "timestamp": 1_790_000_000_000,
+        }
+    )
 
 
 def _game(number: int, dice: random.Random) -> dict[str, object]:
@@ -58,22 +58,6 @@ def _instance(number: int, currency: str, active: bool) -> dict[str, object]:
     least, most, default, win = _LIMITS[currency]
     limits = {"min_wager": least, "max_wager": most, "default_wager": default, "currency": currency, "max_win": win}
     return {"id": _id(number), "name": f"{currency} table {number}", "active": active, "bet_config": limits}
-
-
-def _bet(number: int) -> dict[str, object]:
-    status = ("CLOSED", "OPEN", "ROLLED_BACK")[number % 3]
-    won = {"won": 250} if status == "CLOSED" else {}
-    return {
-        "status": status,
-        "reference_id": f"bet-{number:08d}",
-        "player_id": f"player-{number % 97}",
-        "round_id": ROUND_ID,
-        "instance_id": INSTANCE_ID,
-        "game": "crash-x",
-        "wager": 100 + number,
-        **won,
-        "timestamp": 1_790_000_000_000 + number,
-    }
 
 
 def _id(number: int) -> str:

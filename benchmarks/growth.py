@@ -2,12 +2,10 @@
 How calls, look-ups and books grow: ``python -m benchmarks.growth 10000 1000000`` fills ledgers and prints a table.
 
 Calls and look-ups of all sizes take turns in one process, so a busy machine slows them alike; the ratio is to the size
-nearest to 10,000 bets. Each piece of work on the books runs in a process for itself. A look-up is cold once the server
-was restarted, the system has dropped the files from its cache, and the ledger was opened again.
+nearest to 10,000 bets. Each piece of work on the books runs in a process for itself, so that its memory is its own.
 """
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -18,35 +16,26 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from benchmarks.books_filled import DAYS, fill_books
-from benchmarks.ledger_load import fresh_withdraw
-from benchmarks.ledger_stage import PREFIX, connected, running_postgres, sqlite_file
-from benchmarks.report import markdown_table
+from benchmarks.ledger import fresh_withdraw
+from benchmarks.ledger_stage import running_postgres, sqlite_file
 from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
-from game_operator.models.webhooks import WebhookCall
 from game_operator.webhooks import DepositCall
-from tests.support.postgres import PostgresServer
+from tests.support.filled_books import PREFIX, connected, fill_books
 
-__all__ = ["Row", "as_growth_table", "main"]
+__all__ = ["LOOKS", "Row", "as_growth_table", "main"]
 
 _NEAR: Final = 10_000
-_SIZES: Final = [1_000, 10_000, 100_000]
 #: A player has so many bets, in books of any size.
 _BETS_OF_PLAYER: Final = 100
-#: Among so many bets, 50 are DECLINED, and 17 have a second deposit.
-_BETS_OF_SPAN: Final = 5_000
-_COLD_ROUNDS: Final = 5
-_MOST_TIMES: Final = 1.3
-_MOST_COLD_MILLIS: Final = 50.0
-_MOST_MEGABYTES: Final = 100.0
-_MOST_BYTES: Final = 1_200.0
+_DAY_MILLIS: Final = 86_400_000
 
 
 class Row(NamedTuple):
@@ -68,105 +57,59 @@ class Row(NamedTuple):
     most_times: float | None = None
 
 
-class Drawn(NamedTuple):
-    """What a look-up asks for, drawn by chance. The time holds as many bets in books of any size."""
-
-    since_millis: int
-    until_millis: int
-    player: str
-    bet_id: str
-
-
-LOOKS: Final[dict[str, Callable[[SqlLedger, Drawn], object]]] = {
-    "bets(), 50": lambda ledger, drawn: list(islice(ledger.bets(since_millis=drawn.since_millis), 50)),
-    "bets() of a player, 50": lambda ledger, drawn: list(islice(ledger.bets(player_id=drawn.player), 50)),
-    "bets() that are DECLINED, 50": lambda ledger, drawn: list(
-        ledger.bets(state=BetState.DECLINED, since_millis=drawn.since_millis, until_millis=drawn.until_millis)
-    ),
-    "history of a bet": lambda ledger, drawn: ledger.history(drawn.bet_id),
-    "account_history, 50": lambda ledger, drawn: ledger.account_history(drawn.player),
-    "anomalies() of a kind, 20": lambda ledger, drawn: list(
-        ledger.anomalies(
-            kind="second_deposit", resolved=None, since_millis=drawn.since_millis, until_millis=drawn.until_millis
-        )
-    ),
-    "anomalies() to look at, 50": lambda ledger, _: list(islice(ledger.anomalies(), 50)),
+#: What is looked up of a player and of a bet.
+LOOKS: Final[dict[str, Callable[[SqlLedger, str, str], object]]] = {
+    "bets(), 50": lambda ledger, _player, _bet: list(islice(ledger.bets(), 50)),
+    "bets() of a player, 50": lambda ledger, player, _: list(islice(ledger.bets(player_id=player), 50)),
+    "bets() that are DECLINED, 50": lambda ledger, _player, _: list(islice(ledger.bets(state=BetState.DECLINED), 50)),
+    "history of a bet": lambda ledger, _, bet_id: ledger.history(bet_id),
+    "account_history, 50": lambda ledger, player, _: ledger.account_history(player),
+    "anomalies() to look at, 50": lambda ledger, _player, _bet: list(islice(ledger.anomalies(), 50)),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    given = _parser().parse_args(arguments)
-    sizes = sorted(set(given.sizes))
-    for kind, opened in (("SQLite", _sqlite), ("PostgreSQL", _postgres)):
-        if given.database is None or kind.lower() in given.database:
-            with opened(sizes) as (urls, make_cold):
-                rows = list(_rows(urls, make_cold, given.calls))
-            load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-            print(f"{kind}; load over the last 1, 5 and 15 minutes: {load}\n\n{as_growth_table(rows)}\n", flush=True)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="How a ledger grows.")
+    parser.add_argument("sizes", nargs="*", type=int, default=[1_000, 10_000, 100_000], help="numbers of bets")
+    parser.add_argument("--calls", type=int, default=1_000, help="how many of each call and look-up; %(default)s")
+    parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="only this kind")
+    given = parser.parse_args(arguments)
+    for kind in given.database or ("sqlite", "postgresql"):
+        with ExitStack() as stack:
+            server = stack.enter_context(running_postgres()) if kind == "postgresql" else None
+            sizes = sorted(set(given.sizes))
+            urls = {each: server.create_database() if server else stack.enter_context(sqlite_file()) for each in sizes}
+            rows = list(_rows(urls, given.calls))
+        load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+        print(f"{kind}; load over the last 1, 5 and 15 minutes: {load}\n\n{as_growth_table(rows)}\n", flush=True)
 
 
 def as_growth_table(rows: Sequence[Row]) -> str:
     """Return a Markdown table: a line for each row, a column for each size, and what became of the goal."""
     sizes = sorted(rows[0].values)
     reference = min(sizes, key=lambda size: abs(size - _NEAR))
-    lines = [["bets", *(f"{size:,}" for size in sizes), "goal"]]
+    lines = [["bets", *(f"{size:,}" for size in sizes), "goal"], ["---"] * (len(sizes) + 2)]
     for row in rows:
         times = {size: row.values[size] / row.values[reference] for size in sizes}
         cells = [
             row.form.format(row.values[size]) + (f" ({times[size]:.2f})" if row.most_times else "") for size in sizes
         ]
-        goals = []
+        goal = ""
         if row.most_times is not None:
-            goals.append(f"≤ {row.most_times:.2f} times, {_verdict(times[sizes[-1]], row.most_times)}")
+            goal = f"≤ {row.most_times:.2f} times, {_verdict(times[sizes[-1]], row.most_times)}"
         if row.most is not None:
-            goals.append(f"≤ {row.form.format(row.most)}, {_verdict(row.values[sizes[-1]], row.most)}")
-        lines.append([row.what, *cells, "; ".join(goals)])
-    return markdown_table(lines)
+            goal = f"≤ {row.form.format(row.most)}, {_verdict(row.values[sizes[-1]], row.most)}"
+        lines.append([row.what, *cells, goal])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def _verdict(value: float, most: float) -> str:
     return "met" if value <= most else "MISSED"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="How a ledger grows.")
-    parser.add_argument("sizes", nargs="*", type=int, default=_SIZES, help="numbers of bets; 1,000 to 100,000")
-    parser.add_argument("--calls", type=int, default=1_000, help="how many of each call and look-up; %(default)s")
-    parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="only this kind")
-    return parser
-
-
-@contextlib.contextmanager
-def _sqlite(sizes: Sequence[int]) -> Iterator[tuple[dict[int, str], Callable[[], None]]]:
-    with contextlib.ExitStack() as stack:
-        urls = {size: stack.enter_context(sqlite_file()) for size in sizes}
-        yield urls, lambda: _forget([Path(path_of(url)).parent for url in urls.values()])
-
-
-@contextlib.contextmanager
-def _postgres(sizes: Sequence[int]) -> Iterator[tuple[dict[int, str], Callable[[], None]]]:
-    with running_postgres() as server:
-        yield {size: server.create_database() for size in sizes}, partial(_restart, server)
-
-
-def _restart(server: PostgresServer) -> None:
-    server.stop()
-    _forget([server.folder / "data"])
-    server.start()
-
-
-def _forget(folders: Sequence[Path]) -> None:
-    """Let the system drop all files of *folders* from its cache."""
-    os.sync()  # It keeps what is not on the disk yet.
-    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
-        file = os.open(path, os.O_RDONLY)
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(file)
-
-
-def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> Iterator[Row]:
-    is_postgres = not urls[min(urls)].startswith("sqlite")
+def _rows(urls: dict[int, str], calls: int) -> Iterator[Row]:
+    is_postgres = urls[min(urls)].startswith("postgres")
     for size, url in urls.items():
         _say(f"{size:,} bets are filled in")
         fill_books(url, size, players=_players(size))
@@ -174,45 +117,35 @@ def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> It
             with connected(url) as connection:
                 connection.execute("ANALYZE")
                 connection.commit()
-    yield Row("bytes a bet", _bytes(urls), "{:,.0f}", most=_MOST_BYTES if is_postgres else None)
+    bytes_of_bet = {size: _bytes(url) / size for size, url in urls.items()}
+    yield Row("bytes a bet", bytes_of_bet, "{:,.0f}", most=1_200 if is_postgres else None)
     full, first = _worked("verify-full", urls), _worked("maintain", urls)
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         ledgers = {size: stack.enter_context(SqlLedger(url)) for size, url in urls.items()}
         yield from _calls(ledgers, calls)
-        drawn = {size: [_drawn(ledger, size) for _ in range(min(calls, 50))] for size, ledger in ledgers.items()}
-        yield from _looks(ledgers, drawn, calls)
+        yield from _looks(ledgers, calls)
         for size, ledger in ledgers.items():
             with ThreadPoolExecutor(32) as threads:
-                made = (fresh_withdraw(_players(size)) for _ in range(8 * calls))
-                list(threads.map(ledger.apply, made))
-    new = _worked("verify", urls)  # Of calls that were just made, so that memory has what they wrote.
-    yield from _cold_looks(urls, drawn, make_cold)
-    for url in urls.values():
-        _a_day_passes(url)
+                list(threads.map(ledger.apply, (fresh_withdraw(_players(size)) for _ in range(8 * calls))))
+    new = _worked("verify", urls)
+    for url in urls.values():  # The last run of maintain was yesterday's: the next reads as much as each night.
+        with connected(url) as connection:
+            connection.execute(
+                f"UPDATE {PREFIX}meta SET value = value - {_DAY_MILLIS} WHERE name = 'maintained_millis'"
+            )
+            connection.commit()
     night = _worked("maintain", urls)
-    yesterday, today = _worked("totals-yesterday", urls), _worked("totals-today", urls)
     yield _seconds(f"verify, {10 * calls:,} new calls", new, most=2.0)
-    yield _seconds("totals of yesterday", yesterday)
-    yield _seconds("totals of today", today)
     yield _seconds(f"maintain, a night, {10 * calls:,} new calls", night)
     yield _seconds("maintain, the first", first)
     yield _seconds("verify --full", full)
-    yield Row(
-        "verify --full, rows a second", {size: each.rows / each.seconds for size, each in full.items()}, "{:,.0f}"
-    )
-    for what, works in {
-        "verify --full": [full],
-        "verify": [new],
-        "maintain": [first, night],
-        "totals": [yesterday, today],
-    }.items():
+    for what, works in {"verify --full": [full], "verify": [new], "maintain": [first, night]}.items():
         megabytes = {size: max(work[size].megabytes for work in works) for size in urls}
-        yield Row(f"memory of {what}", megabytes, "{:.0f} MB", most=_MOST_MEGABYTES)
+        yield Row(f"memory of {what}", megabytes, "{:.0f} MB", most=100)
 
 
 class _Worked(NamedTuple):
     seconds: float
-    rows: int
     megabytes: float
 
 
@@ -221,8 +154,7 @@ def _worked(name: str, urls: dict[int, str]) -> dict[int, _Worked]:
     found = {}
     for size, url in urls.items():
         command = [sys.executable, "-m", "benchmarks.books_work", name, url]
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        found[size] = _Worked(**json.loads(done.stdout))
+        found[size] = _Worked(**json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
         _say(f"{size:,} bets, {name}: {found[size]}")
     return found
 
@@ -238,53 +170,30 @@ def _calls(ledgers: dict[int, SqlLedger], rounds: int) -> Iterator[Row]:
         for size in random.sample(list(ledgers), len(ledgers)):
             withdraw = fresh_withdraw(_players(size))
             deposit = DepositCall(player_id=withdraw.player_id, bet_id=withdraw.bet_id, amount_cents=250)
-            calls: dict[str, WebhookCall] = {"withdraw": withdraw, "the same again": withdraw, "deposit": deposit}
-            for what, call in calls.items():
+            for what, call in (("withdraw", withdraw), ("the same again", withdraw), ("deposit", deposit)):
                 seconds[what][size].append(_timed(partial(ledgers[size].apply, call)))
     for what, taken in seconds.items():
-        yield Row(f"{what}, p50", _medians(taken), "{:.2f} ms", most_times=_MOST_TIMES)
+        yield _medians(what, taken)
 
 
-def _looks(ledgers: dict[int, SqlLedger], drawn: dict[int, list[Drawn]], rounds: int) -> Iterator[Row]:
+def _looks(ledgers: dict[int, SqlLedger], rounds: int) -> Iterator[Row]:
     """Look the same up in the ledgers, in turns."""
     for what, look in LOOKS.items():
         seconds: dict[int, list[float]] = defaultdict(list)
         for _ in range(max(1, rounds // 5)):
             for size in random.sample(list(ledgers), len(ledgers)):
-                seconds[size].append(_timed(partial(look, ledgers[size], random.choice(drawn[size]))))
-        yield Row(f"{what}, p50", _medians(seconds), "{:.2f} ms", most_times=_MOST_TIMES)
-        _say(f"{what} was looked up")
+                player = f"p{random.randint(1, _players(size))}"
+                bet = next(ledgers[size].bets(player_id=player))
+                seconds[size].append(_timed(partial(look, ledgers[size], player, bet.bet_id)))
+        yield _medians(what, seconds)
 
 
-def _cold_looks(urls: dict[int, str], drawn: dict[int, list[Drawn]], make_cold: Callable[[], None]) -> Iterator[Row]:
-    opening: dict[int, list[float]] = defaultdict(list)
-    for what, look in LOOKS.items():
-        seconds: dict[int, list[float]] = defaultdict(list)
-        for _ in range(_COLD_ROUNDS):
-            make_cold()
-            for size in random.sample(list(urls), len(urls)):
-                began = time.perf_counter()
-                with SqlLedger(urls[size]) as ledger:
-                    opening[size].append(time.perf_counter() - began)
-                    seconds[size].append(_timed(partial(look, ledger, random.choice(drawn[size]))))
-        yield Row(f"{what}, cold", _medians(seconds), "{:.1f} ms", most=_MOST_COLD_MILLIS)
-        _say(f"{what} was looked up cold")
-    yield Row("opening the ledger, cold", _medians(opening), "{:.1f} ms")
+def _medians(what: str, seconds: Mapping[int, Sequence[float]]) -> Row:
+    values = {size: statistics.median(each) * 1_000 for size, each in seconds.items()}
+    return Row(f"{what}, p50", values, "{:.2f} ms", most_times=1.3)
 
 
-def _drawn(ledger: SqlLedger, bets: int) -> Drawn:
-    whole = DAYS * 86_400_000
-    span = min(whole // 2, whole * _BETS_OF_SPAN // bets)
-    since_millis = time.time_ns() // 1_000_000 - whole + int(random.uniform(0.01, 0.99) * (whole - span))
-    bet = next(ledger.bets(since_millis=since_millis))
-    return Drawn(since_millis, since_millis + span, bet.player_id, bet.bet_id)
-
-
-def _bytes(urls: dict[int, str]) -> dict[int, float]:
-    return {size: _size_of(url) / size for size, url in urls.items()}
-
-
-def _size_of(url: str) -> int:
+def _bytes(url: str) -> int:
     if url.startswith("sqlite"):
         return Path(path_of(url)).stat().st_size
     with connected(url) as connection:
@@ -295,13 +204,6 @@ def _size_of(url: str) -> int:
     return int(row[0])
 
 
-def _a_day_passes(url: str) -> None:
-    """Let the last run of ``maintain`` be yesterday's: the next reads as much again as each night."""
-    with connected(url) as connection:
-        connection.execute(f"UPDATE {PREFIX}meta SET value = value - 86400000 WHERE name = 'maintained_millis'")
-        connection.commit()
-
-
 def _players(bets: int) -> int:
     return max(1, bets // _BETS_OF_PLAYER)
 
@@ -310,10 +212,6 @@ def _timed(work: Callable[[], object]) -> float:
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
-
-
-def _medians(seconds: Mapping[int, Sequence[float]]) -> dict[int, float]:
-    return {size: statistics.median(each) * 1_000 for size, each in seconds.items()}
 
 
 def _say(text: str) -> None:

@@ -1,97 +1,54 @@
-"""End to end over HTTP: signed withdraws by wrk, committed to the disk, beside pgbench and a wallet made by hand."""
+"""End to end over HTTP: signed withdraws, committed to the disk, beside pgbench and a wallet made by hand."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from benchmarks.ledger_stage import (
-    PREFIX,
-    check_books,
-    database_name,
-    fill_players,
-    open_bets,
-    players_of,
-    running_postgres,
-    sqlite_file,
-)
-from benchmarks.peers.fastapi_sqlalchemy import check_peers_books, create_tables, peers_bets
+from benchmarks.http_load import HttpLoad, signed_withdraws
+from benchmarks.ledger_stage import check_books, open_bets, players_of, running_postgres, sqlite_file
+from benchmarks.peers.fastapi_sqlalchemy import create_tables, peers_bets
 from benchmarks.peers.pgbench import Pgbench
-from benchmarks.rates import Comparison, RateRace, RateTurn
-from benchmarks.signed_withdraws import SignedWithdraws
+from benchmarks.races import Comparison, Race, Turn
 from benchmarks.stage import Stage
 from benchmarks.wallet_server import running_wallet
-from benchmarks.wrk import HttpLoad
+from tests.support.filled_books import fill_players
 
 __all__ = ["races"]
 
-_BY_HAND = "FastAPI, SQLAlchemy ORM"
-_RAW = "raw ASGI, no database"
-_OPENING_CENTS = 10**12
-#: The goals at 32 connections and many players.
-_GOALS = {("PostgreSQL", "pgbench"): 0.75, ("SQLite", "pgbench"): 0.6, ("SQLite", _BY_HAND): 12.0}
+_CONNECTIONS, _ROUNDS, _SECONDS = 32, 3, 2.0
+#: More calls a second than any server here can take.
+_MOST = 8_000
+_PEER = "FastAPI, SQLAlchemy ORM"
+_GOALS = {("PostgreSQL", "pgbench"): 0.75, ("SQLite", "pgbench"): 0.6, ("SQLite", _PEER): 12.0}
 
 
-def races(stage: Stage) -> Iterator[RateRace]:
-    """Yield a race for each number of connections, many players first; the books are checked at the end."""
-    many = players_of(quick=stage.quick)
+def races(stage: Stage) -> Iterator[Race]:
+    """Yield one race; then the books are checked, and that each answer has its bet."""
+    players = players_of(quick=stage.quick)
+    count = 500 if stage.quick else round(_MOST * (_ROUNDS + 1) * _SECONDS)
+    requests, key = signed_withdraws(stage.private_key, count, players), stage.private_key.public_key()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
         server = stack.enter_context(running_postgres())
-        postgres, by_hand, sqlite = (
-            server.create_database(),
-            server.create_database(),
-            stack.enter_context(sqlite_file()),
-        )
-        for each in (postgres, sqlite):
-            fill_players(each, many)
-        asyncio.run(create_tables(by_hand, many, _OPENING_CENTS))
-        bench = Pgbench.found(server.folder, database_name(postgres), PREFIX)
-        loads = _loads(stack, stage, postgres, sqlite, by_hand)
-        for players in (many, 1):
-            withdraws = SignedWithdraws(folder / f"{players}.txt", stage.private_key, players)
-            for connections in (1, 8, 32) if players > 1 else (32,):
-                yield _race(bench, loads, withdraws, connections, players)
-        for each in (postgres, sqlite):
-            check_books(each)
-        asyncio.run(check_peers_books(by_hand, many * _OPENING_CENTS))
-
-
-def _loads(stack: ExitStack, stage: Stage, postgres: str, sqlite: str, by_hand: str) -> dict[str, HttpLoad]:
-    key = stage.private_key.public_key()
-    # All of them first: each takes a while to start.
-    ports = {
-        "PostgreSQL": stack.enter_context(running_wallet("ours", key, postgres)),
-        "SQLite": stack.enter_context(running_wallet("ours", key, sqlite)),
-        _BY_HAND: stack.enter_context(running_wallet("by hand", key, by_hand)),
-        _RAW: stack.enter_context(running_wallet("raw", key)),
-    }
-    return {
-        "PostgreSQL": HttpLoad(ports["PostgreSQL"](), partial(open_bets, postgres)),
-        "SQLite": HttpLoad(ports["SQLite"](), partial(open_bets, sqlite)),
-        _BY_HAND: HttpLoad(ports[_BY_HAND](), lambda: asyncio.run(peers_bets(by_hand))),
-        _RAW: HttpLoad(ports[_RAW](), None),
-    }
-
-
-def _race(
-    bench: Pgbench | None, loads: Mapping[str, HttpLoad], withdraws: SignedWithdraws, connections: int, players: int
-) -> RateRace:
-    many = players > 1
-    what = f"{connections} connection{'s' * (connections > 1)}, {'many players' if many else 'one hot player'}"
-    names = {name: f"{name}, {what}" if name in ("PostgreSQL", "SQLite") else name for name in loads}
-    runners: dict[str, RateTurn] = {
-        names[name]: partial(load.rate, withdraws, connections) for name, load in loads.items()
-    }
-    if bench:
-        runners["pgbench"] = partial(bench, connections, players)
-    goals = _GOALS if many and connections == 32 else {}
-    comparisons = tuple(
-        Comparison(names[ours], peer, goals.get((ours, peer)))
-        for peer in ("pgbench", _RAW, _BY_HAND)
-        for ours in ("PostgreSQL", "SQLite")
-        if peer in runners
-    )
-    return RateRace(f"wallet-{connections}-{'many' if many else 'hot'}", runners, comparisons)
+        urls = {"PostgreSQL": server.create_database(), "SQLite": stack.enter_context(sqlite_file())}
+        for url in urls.values():
+            fill_players(url, players)
+        by_hand = server.create_database()
+        asyncio.run(create_tables(by_hand, players, opening_cents=10**12))
+        ports = {name: stack.enter_context(running_wallet("ours", key, url)) for name, url in urls.items()}
+        ports[_PEER] = stack.enter_context(running_wallet("by hand", key, by_hand))
+        loads = {name: HttpLoad(port, iter(requests), _CONNECTIONS) for name, port in ports.items()}
+        what = {name: f"{name}, {_CONNECTIONS} connections" for name in urls} | {_PEER: _PEER, "pgbench": "pgbench"}
+        turns: dict[str, Turn] = {what[name]: load.rate for name, load in loads.items()}
+        if bench := Pgbench.found(server, urls["PostgreSQL"]):
+            turns["pgbench"] = partial(bench, _CONNECTIONS, players)
+        pairs = [(ours, peer) for peer in ("pgbench", _PEER) for ours in urls if peer in turns]
+        comparisons = [Comparison(what[ours], peer, _GOALS.get((ours, peer))) for ours, peer in pairs]
+        yield Race(turns, comparisons, _SECONDS, _ROUNDS, is_rate=True)
+        stored = {name: open_bets(url) for name, url in urls.items()} | {_PEER: asyncio.run(peers_bets(by_hand))}
+        # pgbench writes into the same tables.
+        wrong = [name for name, load in loads.items() if stored[name] < load.answered]
+        if wrong or stored["SQLite"] != loads["SQLite"].answered:
+            raise RuntimeError(f"not all that was answered is stored, or more: {stored}")
+        for url in urls.values():
+            check_books(url)

@@ -11,71 +11,8 @@ import pytest
 
 import game_operator
 import game_operator_testkit
-from game_operator import backoffice, ledger, models, signers, webhooks
+from game_operator import backoffice, ledger, models, signers
 from game_operator_testkit import sandbox
-
-ERRORS = [
-    "AccountExistsError",
-    "AccountNotFoundError",
-    "ApiError",
-    "AuthenticationError",
-    "BadRequestError",
-    "ConfigurationError",
-    "FreeBetRejectedError",
-    "GameOperatorError",
-    "LedgerError",
-    "MalformedCallError",
-    "NoAnswerError",
-    "OperatorInactiveError",
-    "OutcomeUnknownError",
-    "RateLimitedError",
-    "RequestNotSentError",
-    "SchemaError",
-    "ServiceError",
-    "SessionTokenError",
-    "SigningKeyError",
-    "TransactionRequiredError",
-    "TransportError",
-    "UnexpectedResponseError",
-    "WebhookError",
-    "WebhookSignatureError",
-]
-MODELS = [
-    "BalanceCall",
-    "BetConfig",
-    "BetNotFound",
-    "ClosedBet",
-    "DepositCall",
-    "GameInfo",
-    "GameInstance",
-    "GrantAccepted",
-    "MovingCall",
-    "OpenBet",
-    "Reply",
-    "RollbackCall",
-    "RolledBackBet",
-    "RoundFound",
-    "RoundNotFound",
-    "WithdrawCall",
-]
-OTHERS = [
-    "AsyncOperatorClient",
-    "AsyncSigner",
-    "Cents",
-    "Exchange",
-    "GameStatus",
-    "Genre",
-    "GrantErrorCode",
-    "OperatorClient",
-    "Profile",
-    "ReadLimits",
-    "RetryPolicy",
-    "SessionClaims",
-    "SessionTokenBuilder",
-    "Signer",
-    "__version__",
-    "launch_url",
-]
 
 
 def _names(package: ModuleType) -> list[str]:
@@ -96,36 +33,6 @@ def _loaded_after(statement: str) -> set[str]:
     program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
     done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True, timeout=50)
     return set(done.stdout.split())
-
-
-def test_the_names() -> None:
-    """Everything a user relies on is exported, and nothing else."""
-    assert sorted(_names(game_operator)) == sorted([*ERRORS, *MODELS, *OTHERS])
-
-
-@pytest.mark.parametrize(
-    ("home", "names"),
-    [
-        pytest.param(
-            backoffice,
-            "CampaignRefusedError FindingError LeaseLostError RepairRefusedError RunError",
-            id="campaigns, runs, leases and findings",
-        ),
-        pytest.param(
-            ledger,
-            "AdjustmentRefusedError BetState LedgerUnavailableError RetryRefusedError UnknownSourceError",
-            id="the books",
-        ),
-        pytest.param(
-            webhooks, "FreeBet InstancesUnavailableError WebhookCall WebhookErrorCode", id="what a receiver meets"
-        ),
-    ],
-)
-def test_names_that_come_later_are_in_one_place(home: ModuleType, names: str) -> None:
-    """The first day does without them, so they are where their work is done, and there alone."""
-    for name in names.split():
-        assert hasattr(home, name)
-        assert not hasattr(game_operator, name)
 
 
 def test_names_stand_once_and_in_order() -> None:
@@ -149,29 +56,6 @@ def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
         assert hasattr(package, name)
     with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'Misspelt'"):
         _ = package.Misspelt
-
-
-def test_each_name_is_documented() -> None:
-    """A public name has a docstring: docs come from docstrings."""
-    # NewType's docstring is of no use; Cents has a comment where it is made.
-    names = set(_names(game_operator)) - {"__version__", "Cents"}
-    assert [name for name in sorted(names) if not (getattr(game_operator, name).__doc__ or "").strip()] == []
-
-
-def test_unknown_names_are_attribute_errors() -> None:
-    """A misspelt name fails as on any module, so that hasattr and the import statement work."""
-    with pytest.raises(AttributeError, match="module 'game_operator' has no attribute 'OperatorKlient'"):
-        _ = game_operator.OperatorKlient  # type: ignore[attr-defined]  # that is the point
-    assert not hasattr(game_operator, "webhooks_of_the_future")
-    with pytest.raises(ImportError):
-        exec("from game_operator import OperatorKlient")
-
-
-def test_dir_shows_the_names() -> None:
-    """Completion in a shell finds names that are not loaded yet."""
-    shown = dir(game_operator)
-    assert set(_names(game_operator)) <= set(shown)
-    assert shown == sorted(shown)
 
 
 def test_a_star_import_brings_all() -> None:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,10 +47,7 @@ class Mutated(NamedTuple):
 def listed() -> dict[str, Mutated]:
     """Return the list: what is known of each file of the package."""
     return {
-        file: Mutated(
-            each["tests"],
-            *({name: _numbers(text) for name, text in each.get(kind, {}).items()} for kind in ("caught", "left")),
-        )
+        file: Mutated(each["tests"], each.get("caught", {}), each.get("left", {}))
         for file, each in tomllib.loads(LIST.read_text()).items()
     }
 
@@ -115,25 +112,9 @@ def written(files: Mapping[str, Mutated]) -> str:
         tests = "".join(f'    "{test}",\n' for test in each.tests)
         parts.append(f'["{file}"]\ntests = [\n{tests}]\n')
         for kind in ("caught", "left"):
-            rows = (f'"{name}" = "{_ranges(numbers)}"\n' for name, numbers in sorted(getattr(each, kind).items()))
+            rows = (f'"{name}" = {sorted(numbers)}\n' for name, numbers in sorted(getattr(each, kind).items()))
             parts.append(f'["{file}".{kind}]\n{"".join(rows)}')
     return "\n".join(parts)
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """Return *numbers* in brief: ``1-3, 5``."""
-    ranges: list[list[int]] = []
-    for number in sorted(numbers):
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
-
-
-def _numbers(ranges: str) -> list[int]:
-    bounds = (each.partition("-") for each in ranges.split(", "))
-    return [number for first, _, last in bounds for number in range(int(first), int(last or first) + 1)]
 
 
 def _say(text: str) -> None:

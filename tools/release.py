@@ -4,7 +4,7 @@ The steps of a release, which .github/workflows/release.yml runs on GitHub and `
     python tools/release.py tag v0.1.0     version, changelog and tag agree, or say what does not
     python tools/release.py build          dist/: sdist and wheel of both distributions, built twice and compared
     python tools/release.py check          each installed into a fresh venv: the SDK alone, the testkit beside it
-    python tools/release.py sbom           sbom/: what an installation of the SDK with its extras brings
+    python tools/release.py sbom           sbom/: what the SDK with its extras brings, and under which licences
     python tools/release.py names OWNER INDEX   both names belong to OWNER at the index with that address
 
 `build` and `sbom` need what requirements/release.txt locks. docs/maintainers/releasing.md says when to do what.
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -41,11 +40,10 @@ class Command(NamedTuple):
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SBOM = ROOT / "sbom" / "game-operator.cdx.json"
-#: Holds the extras too, which requirements/runtime.txt does not.
-_LOCK = ROOT / "requirements/dev.txt"
+LICENCES = SBOM.with_name("licences.md")
+#: Parts of the names of licences that may come in; those of certifi and psycopg ask for more than their text.
+ALLOWED = "Apache;BSD;ISC;MIT;MPL-2.0;Mozilla Public License 2.0;LGPL-3.0-only;PSF-2.0"
 SDK, TESTKIT = "game_operator", "game_operator_testkit"
-#: The extra `testkit` is for development alone, and `all` repeats the others.
-NOT_RUNTIME = {"all", "testkit"}
 #: A second machine, as it were: what could leak into a build differs.
 _OTHERWISE = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
 
@@ -182,47 +180,32 @@ def problem_of_name(package: str, owner: str, index: str) -> str | None:
 
 
 def sbom() -> str | None:
-    """Write what the wheel with all its extras brings along, in the versions that were tested, as CycloneDX."""
-    wheel = DIST / _names(SDK)[0]
+    """Write what the wheel with all its extras brings, in the locked versions, as CycloneDX, and the licences of it."""
+    SBOM.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        home, lock = Path(place, "venv"), Path(place, "lock.txt")
-        create(home, with_pip=False, symlinks=True)
+        create(place, with_pip=False, symlinks=True)
+        python = str(Path(place, "bin/python"))
         # From outside, so that pip is not on the list.
-        install = (sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet")
-        lock.write_text(lock_of(_needed(install, f"{wheel}[{','.join(runtime_extras())}]")))
-        _run(*install, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(lock))
-        _run(*install, "--no-deps", str(wheel))
-        return problem_of_sbom(_described(home))
+        install = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps")
+        _run(*install, "--no-compile", "--require-hashes", "--requirement", str(ROOT / "requirements/production.txt"))
+        _run(*install, str(DIST / _names(SDK)[0]))
+        return problem_of_sbom(_described(python)) or problem_of_licences(python, ALLOWED)
 
 
-def _needed(install: Sequence[str], what: str) -> set[str]:
-    """Return the names of what pip would install for *what*; versions are those of the lock."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pins:
-        pins.write(re.sub(r" \\$|^ .*$", "", _LOCK.read_text(), flags=re.MULTILINE))  # Without the hashes.
-        pins.flush()
-        report = _run(*install, "--dry-run", "--report", "-", "--constraint", pins.name, what)
-    return {each["metadata"]["name"].lower() for each in json.loads(report)["install"]}
-
-
-def lock_of(names: set[str]) -> str:
-    """Return the part of the lock, with its hashes, that is about *names*."""
-    entries = re.findall(r"^(\S+)(==.*(?:\n +.*)*)", _LOCK.read_text(), re.MULTILINE)
-    return "\n".join(name + rest for name, rest in entries if name in {each.replace("_", "-") for each in names})
-
-
-def runtime_extras() -> list[str]:
-    """Return the extras that a program in production may be installed with."""
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    return sorted(set(extras) - NOT_RUNTIME)
+def problem_of_licences(python: str, allowed: str) -> str | None:
+    """Write the licences of what is installed for *python*; return which package has one that is not *allowed*."""
+    command = (sys.executable, "-m", "piplicenses", "--python", python, "--from", "mixed", "--partial-match")
+    _run(*command, "--format", "markdown", "--output-file", str(LICENCES))
+    done = subprocess.run((*command, "--allow-only", allowed), capture_output=True, text=True, check=False)  # noqa: S603
+    return done.stderr or None
 
 
 # Any: JSON.
-def _described(home: Path) -> dict[str, Any]:
-    """Write the list of *home*, and return it."""
-    SBOM.parent.mkdir(exist_ok=True)
+def _described(python: str) -> dict[str, Any]:
+    """Write the list of what is installed for *python*, and return it."""
     options = ("--output-reproducible", "--output-format", "JSON", "--output-file", str(SBOM))
     root = ("--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library")
-    _run(sys.executable, "-m", "cyclonedx_py", "environment", *root, *options, str(home / "bin/python"))
+    _run(sys.executable, "-m", "cyclonedx_py", "environment", *root, *options, python)
     bom: dict[str, Any] = json.loads(SBOM.read_text())
     # pyproject.toml leads to the version and does not have it.
     bom["metadata"]["component"] |= {"version": version(), "purl": f"pkg:pypi/game-operator@{version()}"}

@@ -7,14 +7,10 @@ Take pictures of the control room in the system's Chromium, over a wallet on loo
 
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -35,6 +31,7 @@ from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
 from testkit.tests.control_room.pictures import draw_all
 from testkit.tests.control_room.running import CERTIFICATION, Room
 from tests.support.browser import chromium
+from tests.support.servers import wsgi_server
 
 _FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 _WIDTH, _HEIGHT = 1280, 800
@@ -61,20 +58,6 @@ async (png) => {
   return canvas.toDataURL("image/webp", 0.7).split(",")[1];
 }
 """
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Write no log."""
-
-
-@contextmanager
-def _wallet(receiver: WebhookReceiver, ledger: SqlLedger) -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, wsgi_app(receiver, Wallet(ledger)), handler_class=_Quiet)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
 
 
 def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
@@ -130,8 +113,8 @@ def _draw(folder: Path, key: Path) -> None:
         chromium() as browser,
     ):
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
-        with _wallet(receiver, ledger) as url:
-            sandbox.wallet_url = url
+        with wsgi_server(wsgi_app(receiver, Wallet(ledger))) as port:
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
             _play(sandbox, ledger)
             _certify(sandbox)
             for name, page, scheme in _PICTURES:

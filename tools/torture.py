@@ -78,17 +78,8 @@ def _with_dependencies(resolution: str) -> tuple[str, bool]:
     _run(sys.executable, "-m", "venv", "--clear", str(home))
     _run(interpreter, "-m", "pip", "install", "--quiet", UV)
     what = ("pyproject.toml", "testkit/pyproject.toml", "--extra", "all", "--group", "dev", "--group", "build")
-    options = (
-        "--resolution",
-        resolution,
-        "--no-config",
-        "--no-emit-package",
-        "game-operator",
-        "--quiet",
-        "--output-file",
-        versions,
-    )
-    _run(uv, "pip", "compile", *what, *options)
+    options = ("--resolution", resolution, "--no-config", "--no-emit-package", "game-operator", "--quiet")
+    _run(uv, "pip", "compile", *what, *options, "--output-file", versions)
     _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", "--requirement", versions)
     build = ("--no-deps", "--no-build-isolation", *EDITABLE)
     _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", *build)

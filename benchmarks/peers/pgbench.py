@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from tests.support.filled_books import PREFIX
+from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import binary_folders
 
 __all__ = ["Pgbench"]
@@ -43,19 +45,18 @@ SELECT balance_cents FROM moved;
 
 @dataclass(frozen=True, slots=True)
 class Pgbench:
-    """The program, and the tables with *prefix* in *database* of the server whose socket is in *folder*."""
+    """The program, and the tables in *database* of the server whose socket is in *folder*."""
 
     program: Path
     folder: Path
     database: str
-    prefix: str
 
     @classmethod
-    def found(cls, folder: Path, database: str, prefix: str) -> Self | None:
-        """Return it; None where no PostgreSQL here has the program, which is said."""
+    def found(cls, server: PostgresServer, url: str) -> Self | None:
+        """Return it for the database *url*; None where no PostgreSQL here has the program, which is said."""
         for binaries in binary_folders():
             if os.access(binaries / "pgbench", os.X_OK):
-                return cls(binaries / "pgbench", folder, database, prefix)
+                return cls(binaries / "pgbench", server.folder, url.partition("?")[0].rpartition("/")[2])
         print(
             "No PostgreSQL here brings pgbench, and what is measured beside it is left out: "
             "apt-get install postgresql has it.",
@@ -73,7 +74,7 @@ class Pgbench:
         who = "1" if players == 1 else f"random(1, {players})"
         bet = f"'b{next(_TURNS)}-' || CAST(:client_id AS text) || '-' || CAST(:r AS text)"
         until = ["-T", str(round(seconds))] if seconds >= 1 else ["-t", "2"]
-        with _file(_SCRIPT.format(who=who, prefix=self.prefix, bet=bet, digest=_DIGEST)) as script:
+        with _file(_SCRIPT.format(who=who, prefix=PREFIX, bet=bet, digest=_DIGEST)) as script:
             command = [str(self.program), "-n", "-M", "prepared", "-c", str(clients), "-j", "2", *until]
             command += ["-f", str(script), "-h", str(self.folder), "-p", "5432", "-U", "postgres", self.database]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from benchmarks.books_filled import fill_books
 from game_operator.backoffice.case.facts import rows_of_bet
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.reconcile import population
@@ -26,6 +25,7 @@ from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
 from game_operator.ledger.staff.findings import page_of_findings
 from game_operator.ledger.staff.queries import BetsWanted, Listing
 from game_operator.ledger.steps import Execute, Steps
+from tests.support.filled_books import fill_books
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from benchmarks.books_filled import fill_books
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import verify, whole_books
 from tests.support.calls import withdraw
+from tests.support.filled_books import fill_books
 
 pytestmark = pytest.mark.outside
 

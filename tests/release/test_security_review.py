@@ -105,20 +105,11 @@ def test_nothing_runs_what_it_is_given() -> None:
 @pytest.mark.parametrize(
     ("pattern", "source"),
     [
-        *((_RUNNERS, text) for text in ("eval(text)", "pickle.loads(body)", "yaml.unsafe_load(text)", "os.system(it)")),
-        *(
-            (_OPENERS, text)
-            for text in ("path.write_text(it)", "os.open(it, 1)", "subprocess.run(it)", "httpx.Client()")
-        ),
-        *(
-            (_OPENERS, text)
-            for text in (
-                "TemporaryFile()",
-                "socket.create_server(it)",
-                "sqlite3.connect(it)",
-                "partial(kind.connect, it)",
-            )
-        ),
+        (_RUNNERS, "eval(text)"),
+        (_RUNNERS, "pickle.loads(body)"),
+        (_OPENERS, "path.write_text(it)"),
+        (_OPENERS, "sqlite3.connect(it)"),
+        (_OPENERS, "partial(kind.connect, it)"),
     ],
 )
 def test_what_is_planted_would_be_seen(pattern: re.Pattern[str], source: str) -> None:

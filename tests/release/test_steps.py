@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from venv import create
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
 
 from game_operator import __version__
-from tests.support.documents import ROOT
 from tests.support.servers import wsgi_server
 from tools import release
 
@@ -35,15 +35,6 @@ def test_what_an_sbom_has_to_list(names: list[str], problem: str | None) -> None
     assert said is None if problem is None else problem in str(said)
 
 
-def test_a_part_of_the_lock_keeps_its_hashes() -> None:
-    """Names as a package spells them lead to its entry, and to no other whose name begins so."""
-    part = release.lock_of({"psycopg", "pydantic_core"})
-    names = [line.partition("==")[0] for line in part.splitlines() if line[0] != " "]
-    assert names == ["psycopg", "pydantic-core"]
-    assert part.count("--hash=sha256:") > 10
-    assert all(line in (ROOT / "requirements" / "dev.txt").read_text().splitlines() for line in part.splitlines())
-
-
 _FILES = [
     f"{package}-{__version__}{ending}"
     for package in ("game_operator", "game_operator_testkit")
@@ -64,8 +55,8 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("missing", "more"),
     [
         pytest.param(_FILES, [], id="nothing"),
-        *(pytest.param([name], [], id=f"no {name}") for name in _FILES),
         pytest.param(_FILES[2:], [], id="the SDK alone"),
+        pytest.param(_FILES[3:], [], id="no sdist of the testkit"),
         pytest.param(_FILES[1:2], ["game_operator-9.tar.gz"], id="another version"),
         pytest.param([], ["notes.txt"], id="a file more"),
     ],
@@ -151,3 +142,27 @@ def test_an_index_that_cannot_answer_stops_the_release(project: str, status: str
     """Not knowing is not owning."""
     with _index({"game-operator": project}, status) as address, pytest.raises(error):
         release.problem_of_name(release.SDK, "acme", address)
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("licence", "is_allowed"),
+    [
+        pytest.param("MIT", True, id="allowed"),
+        pytest.param("LGPL-3.0-only", True, id="allowed for psycopg"),
+        pytest.param("GPL-3.0-only", False, id="nobody allowed it"),
+    ],
+)
+def test_a_licence_that_nobody_allowed_stops_a_release(
+    licence: str, is_allowed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list has each package with its licence; a package with another licence is reported."""
+    monkeypatch.setattr(release, "LICENCES", tmp_path / "licences.md")
+    create(tmp_path / "venv", with_pip=False, symlinks=True)
+    (packages,) = tmp_path.glob("venv/lib/*/site-packages")
+    metadata = packages / "x-1.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text(f"Metadata-Version: 2.4\nName: x\nVersion: 1.0\nLicense-Expression: {licence}\n")
+    said = release.problem_of_licences(str(tmp_path / "venv" / "bin" / "python"), release.ALLOWED)
+    assert f"| x    | 1.0     | {licence}" in release.LICENCES.read_text()
+    assert said is None if is_allowed else f"{licence} not in allow-only licenses" in str(said)

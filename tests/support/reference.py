@@ -7,16 +7,32 @@ another public name, as in "see ``OperatorClient.fetch_bet``": then what that na
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import griffe
 
-from tools.public_api import PACKAGES, public_members, public_names
+from tests.support.documents import ROOT
 
-__all__ = ["Reference"]
+__all__ = ["PACKAGES", "Reference", "loaded"]
+
+#: What users import from, as docs/reference/versions.md lists it.
+PACKAGES: Final = (
+    "game_operator",
+    *(f"game_operator.backoffice{part}" for part in ("", ".case", ".catalogue")),
+    *(f"game_operator.{name}" for name in ("ledger", "ledger.django", "models", "serve", "signers", "telemetry")),
+    *("game_operator.wallet", "game_operator.webhooks", "game_operator_testkit", "game_operator_testkit.certifier"),
+    *(f"game_operator_testkit.certifier.report{part}" for part in ("", ".as_html", ".as_json", ".as_junit")),
+    *("game_operator_testkit.control_room", "game_operator_testkit.sandbox"),
+)
+#: Methods that Python calls, and that users therefore call without their name.
+_CALLED_BY_PYTHON: Final = frozenset(
+    {"__init__", "__call__", "__iter__", "__len__", "__contains__"}
+    | {"__enter__", "__exit__", "__aenter__", "__aexit__"}
+)
 
 #: Parameters that mean the same everywhere; docs/explanation/architecture.md explains the words.
 _SAME_EVERYWHERE: Final = frozenset(
@@ -53,11 +69,11 @@ class Reference:
     def parts(self) -> Mapping[str, _Part]:
         """All public names and their members by path, each definition once."""
         found: dict[str, _Part] = {}
-        for place, name, value in public_names(self._packages, self._places):
+        for place, name, value in _public_names(self._packages, self._places):
             path = f"{place}.{name}".lstrip(".")
             found.setdefault(value.path, _Part(path, value))
             if isinstance(value, griffe.Class):
-                for member, each in public_members(value):
+                for member, each in _public_members(value):
                     part = _Part(f"{path}.{member}", each, value)
                     # Of what is inherited, the class that defines it.
                     found[each.path] = part if each.parent is value else found.get(each.path, part)
@@ -141,6 +157,57 @@ class Reference:
         for path, part in self.parts.items():
             found[path.rpartition(".")[2]].append(part)
         return found
+
+
+def loaded(*folders: Path) -> griffe.ModulesCollection:
+    """Return the package in each of *folders*, by default both of ours, read without importing it."""
+    folders = folders or (ROOT / "src", ROOT / "testkit" / "src")
+    loader = griffe.GriffeLoader(search_paths=folders, docstring_parser="google", allow_inspection=False)
+    for folder in folders:
+        (package,) = (each.parent.name for each in folder.glob("*/__init__.py"))
+        loader.load(package)
+    loader.resolve_aliases()
+    return loader.modules_collection
+
+
+def _public_names(
+    packages: griffe.ModulesCollection, places: Sequence[str]
+) -> Iterator[tuple[str, str, griffe.Object]]:
+    """Yield each public name: its place below ``game_operator``, the name, and what it is."""
+    for place in places:
+        module = packages[place]
+        for name in sorted(set(_exported(module))):
+            shown = "" if place == "game_operator" else place.removeprefix("game_operator.")
+            yield shown, name, _found(packages, module, name)
+
+
+def _public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
+    """Yield the public members of a class by name, those that it inherits from classes of this package too."""
+    for name, found in sorted(owner.all_members.items()):
+        if not name.startswith("_") or name in _CALLED_BY_PYTHON:
+            yield name, found.final_target if isinstance(found, griffe.Alias) else found
+
+
+def _found(packages: griffe.ModulesCollection, module: griffe.Module, name: str) -> griffe.Object:
+    found: griffe.Object | griffe.Alias = module.members[name]
+    if isinstance(found, griffe.Module) and name in module.imports:  # It has a function and a module of this name.
+        found = packages[module.imports[name]]
+    if isinstance(found, griffe.Alias):
+        found = found.final_target
+    if isinstance(found, griffe.Module):
+        found = found.members[name]
+    assert isinstance(found, griffe.Object)
+    return found
+
+
+def _exported(module: griffe.Module) -> Iterable[str]:
+    """Return the names that *module* exports: by ``__all__``, by ``import X as X``, or because it defines them."""
+    if module.exports is not None:
+        return map(str, module.exports)
+    imports = re.findall(r"^\s*from \S+ import (\w+) as \1$", module.source, re.MULTILINE)
+    return imports or [
+        name for name, each in module.members.items() if isinstance(each, griffe.Class) and not name.startswith("_")
+    ]
 
 
 def _about(name: str, text: str) -> str:

@@ -5,22 +5,27 @@ Each bet has a withdraw, and a deposit, a rollback or a refusal; the last ones a
 anomaly, and all but the last fifty of these are resolved. The books are sound: ``verify`` finds nothing.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from benchmarks.ledger_stage import PREFIX, connected
+import psycopg
+
 from game_operator.ledger import SqlLedger
 
-__all__ = ["DAYS", "fill_books"]
+__all__ = ["NUMBERS", "PREFIX", "connected", "fill_books", "fill_players"]
 
-DAYS: Final = 120
+PREFIX: Final = "game_operator_"
+
+_DAYS: Final = 120
 _DAY_MILLIS: Final = 86_400_000
 _OPENING_CENTS: Final = 10**12
 #: A deposit comes so long after its withdraw.
 _ROUND_MILLIS: Final = 8_000
-_NUMBERS: Final = {
+#: What makes the numbers from 1 to rows.
+NUMBERS: Final = {
     "PostgreSQL": "SELECT n FROM generate_series(CAST(1 AS bigint), {rows}) AS each(n)",
     "SQLite": "WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < {rows}) "
     "SELECT n FROM each",
@@ -47,6 +52,28 @@ _CALL: Final = (
     "source, operation, tx_id, player_id, account, bet_id, action, amount_cents, code, balance_cents, at_millis, body, "
     "instance_id, game"
 )
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Any]:
+    """Open a connection of the database's own driver, which is Any because there are two; closing commits nothing."""
+    connection: Any = (
+        psycopg.connect(url) if url.startswith("postgres") else sqlite3.connect(url.removeprefix("sqlite:///"))
+    )
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def fill_players(url: str, players: int) -> None:
+    """Make the tables, and open the accounts p1, p2 and so on, all at once."""
+    SqlLedger(url).close()
+    kind = "PostgreSQL" if url.startswith("postgres") else "SQLite"
+    with connected(url) as connection:
+        for statement in _players(kind, players, time.time_ns() // 1_000_000):
+            connection.execute(statement)
+        connection.commit()
 
 
 def fill_books(url: str, bets: int, *, players: int) -> None:
@@ -76,8 +103,8 @@ def _make_days(connection: Any) -> None:
     """Make the partitions of all days, as ``maintain`` has made each ahead of time; today it would refuse old ones."""
     name = f"{PREFIX}make_day"
     ((function,),) = connection.execute(f"SELECT pg_get_functiondef(CAST('{name}(date)' AS regprocedure))")
-    connection.execute(function.replace("today - 1 AND", f"today - {DAYS + 1} AND"))
-    days = f"CAST(clock_timestamp() AT TIME ZONE 'UTC' AS date) - n FROM generate_series(0, {DAYS}) AS each(n)"
+    connection.execute(function.replace("today - 1 AND", f"today - {_DAYS + 1} AND"))
+    days = f"CAST(clock_timestamp() AT TIME ZONE 'UTC' AS date) - n FROM generate_series(0, {_DAYS}) AS each(n)"
     connection.execute(f"SELECT {name}(day) FROM (SELECT {days}) AS known (day)")
     connection.execute(function)
 
@@ -93,16 +120,16 @@ def _indexes_built_afterwards(kind: str, connection: Any) -> Iterator[None]:
 
 
 def _statements(kind: str, bets: int, players: int, end_millis: int) -> Iterator[str]:
-    start = end_millis - DAYS * _DAY_MILLIS
+    start = end_millis - _DAYS * _DAY_MILLIS
     yield from _players(kind, players, start)
     ids = ", ".join(f"{_RANDOM_ID[kind].format(name)} AS {name}" for name in ("bet_id", "withdraw_tx", "deposit_tx"))
-    opened = f"{start} + CAST(CAST(n AS double precision) * {DAYS * _DAY_MILLIS - _ROUND_MILLIS} / {bets} AS bigint)"
+    opened = f"{start} + CAST(CAST(n AS double precision) * {_DAYS * _DAY_MILLIS - _ROUND_MILLIS} / {bets} AS bigint)"
     yield (
         f"CREATE TEMPORARY TABLE fresh AS SELECT n, {ids}, 'p' || CAST(1 + n * 7919 % {players} AS text) AS player, "
         f"{opened} AS at_millis, CASE WHEN n > {bets - max(1, min(1_000, bets // 100))} THEN 'OPEN' "
         "WHEN n % 100 = 7 THEN 'ROLLED_BACK' WHEN n % 100 = 13 THEN 'DECLINED' ELSE 'CLOSED' END AS state, "
         "CASE n % 5 WHEN 0 THEN 250 WHEN 1 THEN 120 ELSE 0 END AS won "
-        f"FROM ({_NUMBERS[kind].format(rows=bets)}) AS numbers"
+        f"FROM ({NUMBERS[kind].format(rows=bets)}) AS numbers"
     )
     yield (
         "CREATE TEMPORARY TABLE calls AS SELECT n, 'withdraw' AS operation, withdraw_tx AS tx_id, at_millis, "
@@ -142,7 +169,7 @@ def _statements(kind: str, bets: int, players: int, end_millis: int) -> Iterator
 
 def _players(kind: str, players: int, start: int) -> Iterator[str]:
     yield f"INSERT INTO {PREFIX}sources VALUES ('', 'first call', {start}, {'true' if kind == 'PostgreSQL' else 1})"
-    each = f"FROM ({_NUMBERS[kind].format(rows=players)}) AS numbers"
+    each = f"FROM ({NUMBERS[kind].format(rows=players)}) AS numbers"
     player = "'p' || CAST(n AS text)"
     yield f"INSERT INTO {PREFIX}accounts SELECT {player}, {_OPENING_CENTS}, {start} {each}"
     yield (
