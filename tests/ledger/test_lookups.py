@@ -1,7 +1,6 @@
 """Look-ups by index find what reading whole tables would: histories, bets by state and player, anomalies by parts."""
 
 import random
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -11,12 +10,11 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import MemoryLedger, SqlLedger
-from game_operator.ledger.office import Office
 from game_operator.ledger.staff.anomalies import AnomalyRecord
-from game_operator.ledger.staff.queries import BetsWanted, Movement
+from game_operator.ledger.staff.queries import Movement
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage, rows, run
+from tests.support.raw_sql import rows, run
 from tests.support.repairs import lost, pay, repair, won
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, url=("postgres",))]
@@ -91,55 +89,6 @@ def latest(ledger: SqlLedger, most: int = 1_000) -> list[Movement]:
     return [*reversed(movements)]
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.drawn(2)
-def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
-    """Each of them, whatever it is of: a withdraw, a deposit, a rollback, a claim, a repair or a payment."""
-    with SqlLedger(url) as ledger:
-        any_history(ledger, random.Random(seed))
-        found = latest(ledger)
-    posted = rows(
-        url,
-        "SELECT p.operation, p.tx_id, c.bet_id FROM {p}postings AS p LEFT JOIN {p}calls AS c ON "
-        "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
-        "WHERE 'p1' IN (p.from_account, p.to_account) ORDER BY p.id DESC",
-    )
-    assert [(move.operation, move.tx_id, move.bet_id) for move in found] == posted
-
-
-def test_the_latest_movements_of_an_account(url: str) -> None:
-    """What is carried is the oldest; both sides of the end of a list."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for number in range(5):
-            ledger.apply(withdraw(f"b{number}"))
-        run(url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
-        expected = ["b4", "b3", "b2", "b1", "b0", "open", "carry"]
-        for most in (1, 2, 6, 7, 8, 50):
-            assert [move.bet_id or move.operation for move in latest(ledger, most)] == expected[:most]
-        for most in (0, -1):
-            with pytest.raises(ValueError, match=f"most is {most}: pass 1 or more"):
-                ledger.account_history("p1", most=most)
-
-
-def test_movements_of_years(url: str) -> None:
-    """Movements are found however long nothing moved between them, also those that are later than the account."""
-    now = time.time_ns() // 1_000_000
-    midnight = now // 86_400_000 * 86_400_000
-    days = [-9_000, -400, -63, -62, -61, -31, -30, -7, -3, -2, -1, 0]
-    times = [now + 10**10, now, 0, *(midnight + 86_400_000 * day - early for day in days for early in (0, 1))]
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(0))
-        for millis in times:
-            run(
-                url,
-                "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
-                f"VALUES ('p1', 1, '', 'adjust', 'x', {millis})",
-            )
-        for most in (1, 4, 100):
-            assert [move.at_millis for move in latest(ledger, most)] == sorted(times, reverse=True)[:most]
-
-
 def played(ledger: SqlLedger | MemoryLedger) -> None:
     """Leave bets in all states, of two players and two sources."""
     for player in ("p1", "p2"):
@@ -179,20 +128,6 @@ def test_bets_by_state_player_and_time(url: str, kind: str) -> None:
                     found = ledger.bets(state=state, player_id=player, since_millis=since, until_millis=until)
                     assert list(found) == wanted
         assert list(ledger.bets(source="t", state=BetState.OPEN)) == []
-
-
-def test_the_oldest_bets_of_all_sources(url: str) -> None:
-    """Merged by time, and cut."""
-    with SqlLedger(url) as ledger:
-        played(ledger)
-        ledger.add_source("t")
-        damage(url, ["UPDATE {p}bets SET source = 't' WHERE player_id = 'p2'", "DELETE FROM {p}postings"])
-        every = sorted((*ledger.bets(), *ledger.bets(source="t")), key=lambda bet: (bet.opened_at_millis, bet.bet_id))
-        assert Office(ledger).oldest_bets(BetsWanted(None), 50) == every
-        assert Office(ledger).oldest_bets(BetsWanted(None), 5) == every[:5]
-        assert Office(ledger).oldest_bets(BetsWanted("t"), 50) == list(ledger.bets(source="t"))
-        spent = Office(ledger).oldest_bets(BetsWanted(None, state=BetState.SPENT), 50)
-        assert [bet.bet_id for bet in spent] == ["spent-p1", "spent-p2"]
 
 
 _ROWS = (
