@@ -139,6 +139,14 @@ def test_a_move_that_goes_wrong_leaves_nothing(url: str, purses: Purses, answer:
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
+@pytest.mark.parametrize("thing", [object(), Purses, "players", 0], ids=["an object", "a class", "a text", "a number"])
+def test_what_is_no_accounts_is_refused(tmp_path: Path, thing: Any) -> None:
+    """Before anything is opened."""
+    for kind in (SqlLedger, AsyncSqlLedger):
+        with pytest.raises(TypeError, match="a TableAccounts or an object with lock and move"):
+            kind(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=thing)
+
+
 def test_in_the_callers_transaction_it_is_given_the_callers_connection(
     url: str, ledger: SqlLedger, purses: Purses
 ) -> None:

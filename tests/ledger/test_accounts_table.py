@@ -3,7 +3,6 @@
 import re
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from functools import partial
@@ -20,7 +19,6 @@ from game_operator.ledger.accounts.catalogue import KeyColumn, look_at_table
 from game_operator.ledger.accounts.table import balance_after, cents_of
 from game_operator.ledger.api import Unit
 from game_operator.ledger.staff.queries import survey
-from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import rows
 
@@ -382,43 +380,6 @@ def test_a_timestamp_never_goes_back(url: str, run: Run) -> None:
         run("UPDATE game_operator_clocks SET at_millis = at_millis + 10000000")
         assert ledger.apply(ask_balance()).at_millis == times[-1] + 10_000_000
         assert ledger.apply(withdraw("later")).at_millis == times[-1] + 10_000_001
-
-
-@pytest.mark.slow
-def test_money_is_conserved_under_concurrency(url: str, run: Run) -> None:
-    """Eight threads on two ledgers, a hot player among others: the table holds what the postings say."""
-    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")
-    for number in range(4):
-        run("INSERT INTO players VALUES (?, 20)", f"p{number}")
-    with SqlLedger(url, accounts=_table(unit="units")) as one, SqlLedger(url, accounts=_table(unit="units")) as two:
-        wallets = [Wallet(one), Wallet(two)]
-
-        def play(thread: int) -> int:
-            applied = 0
-            for number in range(30):
-                wallet, player = wallets[(thread + number) % 2], f"p{number % 4 if number % 3 else 0}"
-                # Each bet is played by two threads at once.
-                bet, amount = f"bet {thread // 2} {number}", 30 + number
-                applied += wallet.withdraw(withdraw(bet, player, amount)).code is None
-                if number % 2:
-                    wallet.deposit(deposit(bet, player, 2 * amount if number % 4 == 1 else 0))
-                elif number % 4 == 0:
-                    wallet.rollback(rollback(bet, player, tx_id=None))
-            return applied
-
-        with ThreadPoolExecutor(8) as threads:
-            assert sum(threads.map(play, range(8))) > 100
-        balances = {row[0]: int(row[1] * 100) for row in run("SELECT id, balance FROM players")}
-        moved = _sums(run, "to_account")
-        lost = _sums(run, "from_account")
-        assert balances == {key: 2000 + moved.get(key, 0) - lost.get(key, 0) for key in balances}
-        assert min(balances.values()) >= 0
-        assert run("SELECT count(*) FROM game_operator_bets") == [(4 * 30,)]
-
-
-def _sums(run: Run, column: str) -> dict[str, int]:
-    sums = run(f"SELECT {column}, sum(amount_cents) FROM game_operator_postings GROUP BY {column}")
-    return {account: int(cents) for account, cents in sums if account is not None}
 
 
 @pytest.mark.parametrize(

@@ -59,40 +59,6 @@ def test_errors_of_own_statements_on_sqlite(tmp_path: Path, after: After, error:
     _undone(f"sqlite:///{tmp_path / 'wallet.db'}", after, error)
 
 
-def _told(connection: Any) -> tuple[int, list[str]]:
-    """Return how many rows an update met, and what a statement that fails says."""
-    met = connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'").rowcount
-    failed = []
-    try:
-        with connection.transaction():
-            connection.execute("INSERT INTO own VALUES ('other')")
-    except psycopg.errors.UniqueViolation as refused:
-        failed.append(type(refused).__name__)
-    return met, failed
-
-
-@pytest.mark.parametrize("what", ["after", "may_bet"])
-def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> None:
-    """On PostgreSQL its statements tell at once how many rows they met and what failed, also after may_bet."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
-        connection.execute("INSERT INTO own VALUES ('first')")
-    told = []
-
-    def after(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
-        told.append(_told(connection))
-
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        may_bet = (lambda *_args: None) if what == "may_bet" else None
-        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
-        assert ledger.apply(call, terms=Terms(after=after, may_bet=may_bet)).applied
-        assert ledger.balance("p1") == 500
-    assert told == [(1, ["UniqueViolation"])]
-    with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("SELECT id FROM own").fetchall() == [("other",)]
-
-
 @pytest.mark.parametrize("terms", [Terms(), Terms(may_bet=lambda *_: None)], ids=["express", "the long way"])
 async def test_a_call_that_is_given_up_is_cancelled_in_the_database(postgres_url: str, terms: Terms) -> None:
     """H01: at its time budget a call is cancelled, and its statement with it: unless repeated, it never debits."""

@@ -1,5 +1,6 @@
 """Anomalies, their retry, and histories: what staff looks into (spec §3; docs/reference/ledger.md)."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -101,20 +102,6 @@ def test_a_retry_that_is_answered_success(database_url: str) -> None:
         assert ledger.verify().sound
 
 
-def test_a_retry_reads_by_the_profile(database_url: str) -> None:
-    """A body that nobody could read is read by a profile that knows its names."""
-    body = b'{"who":"p1","action_id":"b1","amount":700,"action":{"type":"BET"}}'
-    with opened(database_url) as ledger:
-        ledger.apply(with_body(withdraw("b1")), terms=TERMS)
-        ledger.keep_anomaly("deposit", "unreadable", body, source="s")
-        (record,) = ledger.anomalies()
-        with pytest.raises(RetryRefusedError, match="player_id"):
-            ledger.retry(record.id)
-        rules = Profile(fields={"player_id": ("who",)})
-        assert ledger.retry(record.id, Terms(rules=rules)).balance_cents == 10_200
-        assert list(ledger.anomalies()) == []
-
-
 @pytest.mark.parametrize(
     ("operation", "kind", "body", "problem"),
     [
@@ -144,6 +131,33 @@ def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
                 ledger.retry(anomaly_id)
             with pytest.raises(RetryRefusedError, match=f"no anomaly {anomaly_id}"):
                 ledger.resolve(anomaly_id)
+
+
+def test_the_history_of_a_bet(database_url: str) -> None:
+    """The bet, its calls, claims that name it, its movements and its anomalies, each in order; and no other's."""
+    with opened(database_url) as ledger:
+        early = ledger.apply(with_body(deposit("b1")), terms=TERMS)
+        for call in (
+            withdraw("b1"),
+            claim("c1", bet_id="b1"),
+            deposit("b1"),
+            withdraw("b2"),
+            deposit("b1", amount_cents=1),
+        ):
+            ledger.apply(with_body(call), terms=TERMS)
+        ledger.add_source("t")
+        ledger.apply(with_body(withdraw("b1", "p2")), terms=replace(TERMS, source="t"))
+        history = ledger.history("b1", source="s")
+        assert history.bet == ledger.bet("b1", source="s")
+    assert [call.operation for call in history.calls] == ["withdraw", "deposit", "deposit"]
+    assert [(each.operation, each.tx_id, each.delta_cents, each.account) for each in history.movements] == [
+        ("withdraw", "withdraw:bet:b1", -500, "p1"),
+        ("deposit", "c1", 300, "p1"),
+        ("deposit", "deposit:bet:b1", 1250, "p1"),
+    ]
+    assert [anomaly.kind for anomaly in history.anomalies] == ["early_deposit", "conflicting_deposit"]
+    assert history.anomalies[0].first_at_millis == early.at_millis
+    assert not history.is_unknown
 
 
 def test_the_history_of_a_bet_that_nobody_knows(database_url: str) -> None:

@@ -61,33 +61,6 @@ def test_a_start_that_is_refused_makes_no_tables(url: str, accounts: TableAccoun
     assert tables_of(url, "other_") == []
 
 
-@pytest.mark.parametrize(
-    "then",
-    [
-        pytest.param(
-            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)) "
-            "PARTITION BY LIST (region); CREATE TABLE purses_eu PARTITION OF purses FOR VALUES IN ('eu'); "
-            "CREATE UNIQUE INDEX ON purses_eu (id)",
-            id="a partition",
-        ),
-        pytest.param(
-            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)); "
-            "CREATE TABLE purses_eu (PRIMARY KEY (id)) INHERITS (purses)",
-            id="an heir",
-        ),
-    ],
-)
-def test_a_table_and_a_part_of_it_are_one(postgres_url: str, then: str) -> None:
-    """A call through both would debit the same row twice."""
-    for statement in then.split("; "):
-        run(postgres_url, statement)
-    whole = TableAccounts(table="purses", key=("id", "region"), balance="balance", unit="cents")
-    SqlLedger(postgres_url, accounts=whole).close()
-    part = TableAccounts(table="purses_eu", key="id", balance="balance", unit="cents")
-    with pytest.raises(SchemaError, match=OWNED):
-        SqlLedger(postgres_url, accounts=part, table_prefix="other_")
-
-
 def test_a_second_prefix_moves_nothing(url: str) -> None:
     """Before, 100.00 became 85.00 when the call of one prefix came through another."""
     with SqlLedger(url, accounts=TABLE) as ledger:

@@ -16,7 +16,7 @@ import pytest
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
 from game_operator.ledger.doctor import examination, place_checks
-from game_operator.ledger.doctor.examination import doctor_script
+from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION, toml_texts
 from game_operator.ledger.staff.queries import survey
 from tests.support.calls import deposit, withdraw
@@ -235,6 +235,12 @@ def test_another_journal_mode(on_sqlite: str) -> None:
     with contextlib.closing(sqlite3.connect(path_in(on_sqlite))) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     assert found(on_sqlite, "journal mode") == [("advice", "the file is in DELETE mode")]
+
+
+def test_a_file_that_is_damaged(on_sqlite: str) -> None:
+    """A file that is no database cannot be read."""
+    Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
+    assert [check.name for check in doctor_report(on_sqlite, DEFAULT_PREFIX).findings] == ["can be read"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------

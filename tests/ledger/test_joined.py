@@ -102,23 +102,6 @@ def test_a_round_of_calls_in_one_and_in_several_transactions(caller: Joining) ->
     assert _left(caller)["cents"] == 2750
 
 
-def test_a_refusal_that_is_rolled_back_lets_the_late_withdraw_debit(caller: Joining) -> None:
-    """Why a refusal is to be committed: without its tombstone the withdraw, when it comes at last, debits."""
-    caller.begin()
-    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
-    caller.rollback()
-    caller.begin()
-    assert caller.apply(withdraw()).applied
-    caller.rollback()
-    caller.begin()
-    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
-    caller.commit()
-    caller.begin()
-    assert caller.apply(withdraw()).code == "BET_ROLLED_BACK"
-    caller.commit()
-    assert _left(caller)["cents"] == 2000
-
-
 def test_without_a_transaction(caller: Joining, kind: CallerKind) -> None:
     """Where each statement would commit by itself the call is refused; where the driver begins, it is the caller's."""
     if kind.begins_by_itself:

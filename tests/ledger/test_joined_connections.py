@@ -15,7 +15,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
+from game_operator.errors import SchemaError, TransactionRequiredError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from tests.support.callers import sqlalchemy_url
@@ -119,20 +119,6 @@ def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_u
         assert failed.value.sqlite_errorcode == sqlite3.SQLITE_BUSY_SNAPSHOT
         connection.execute("ROLLBACK")
     assert ledger.bet("b1") is None
-
-
-def test_endless_conflicts_end(ledger: SqlLedger, sqlite_url: str) -> None:
-    """A row that refuses to be stored, and cannot be seen, is given up after a few attempts."""
-    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
-        connection.execute("CREATE TRIGGER hide BEFORE INSERT ON game_operator_bets BEGIN SELECT RAISE(IGNORE); END")
-        connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerUnavailableError, match="kept storing"):
-            ledger.apply(withdraw(), connection=connection)
-        assert connection.execute(
-            "SELECT count(*) FROM game_operator_calls WHERE operation = 'withdraw'"
-        ).fetchone() == (0,)
-        assert connection.in_transaction
-        connection.execute("ROLLBACK")
 
 
 async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgres_url: str) -> None:

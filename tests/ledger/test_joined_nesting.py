@@ -216,36 +216,6 @@ def test_a_call_inside_another_transaction_is_no_success(
             raise _UndoneError
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_connection_that_was_closed_may_not_have_committed(
-    database: str, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
-) -> None:
-    """Closing one rolls back, and afterwards it says nothing."""
-    commits = [True, False, True]
-    with _opened(database, tmp_path, request) as (url, ledger):
-
-        @contextmanager
-        def transaction() -> Iterator[Any]:
-            connection: Any
-            if database == "postgres":
-                connection = psycopg.connect(url)
-            else:
-                connection = sqlite3.connect(path_of(url), isolation_level=None)
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            if commits.pop(0):
-                connection.execute("COMMIT")
-            connection.close()
-
-        wallet = JoinedWallet(ledger, transaction)
-        assert wallet.withdraw(withdraw("b1", amount_cents=100)).balance_cents == 900
-        with pytest.raises(LedgerError, match="is not committed"):
-            wallet.withdraw(withdraw("b2", amount_cents=100))
-        assert wallet.withdraw(withdraw("b2", amount_cents=100)).balance_cents == 800
-        assert len(looked_up) > 1
-
-
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "aiosqlite"])
 @pytest.mark.parametrize("orm", [False, True], ids=["connection", "session"])
 @pytest.mark.drawn(2)

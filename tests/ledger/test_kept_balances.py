@@ -9,7 +9,7 @@ import pytest
 from game_operator.errors import LedgerError, SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind
-from tests.support.calls import deposit, withdraw
+from tests.support.calls import withdraw
 from tests.support.raw_sql import rows
 
 pytestmark = pytest.mark.slow
@@ -135,21 +135,6 @@ def test_row_policies(make: Callable[[str], str]) -> None:
     _run(url, "ALTER ROLE wallet_role BYPASSRLS")
     with SqlLedger(served, accounts=PLAYERS) as ledger:
         assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_trigger_that_only_takes_notes_is_fine(make: Callable[[str], str], database: str) -> None:
-    """An audit of the operator's is no reason to refuse."""
-    url = make(database)
-    _run(url, "CREATE TABLE audit (balance numeric)")
-    if database == "sqlite":
-        _run(url, "CREATE TRIGGER meddle AFTER UPDATE ON players BEGIN INSERT INTO audit VALUES (NEW.balance); END")
-    else:
-        _run(url, *_trigger("INSERT INTO audit VALUES (NEW.balance); RETURN NEW;"))
-    with SqlLedger(url, accounts=PLAYERS) as ledger:
-        assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
-        assert ledger.apply(deposit(amount_cents=300)).balance_cents == 1050
-    assert len(_run(url, "SELECT * FROM audit")) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -191,6 +191,7 @@ async def test_a_closed_async_ledger(database_url: str) -> None:
     ledger = AsyncSqlLedger(database_url)
     async with ledger:
         await ledger.open_account("p1", Decimal(10))
+    await ledger.close()  # Again, which changes nothing.
     with pytest.raises(LedgerUnavailableError, match="is closed"):
         await ledger.apply(withdraw())
     async with ledger:

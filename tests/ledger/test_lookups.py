@@ -1,85 +1,19 @@
 """Look-ups by index find what reading whole tables would: histories, bets by state and player, anomalies by parts."""
 
 import random
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import MemoryLedger, SqlLedger
 from game_operator.ledger.staff.anomalies import AnomalyRecord
 from game_operator.ledger.staff.queries import Movement
-from game_operator.models.webhooks import WebhookCall
-from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import rows, run
-from tests.support.repairs import lost, pay, repair, won
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.raw_sql import run
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, url=("postgres",))]
-
-BETS = ("b1", "b2", "b3")
-
-
-def any_call(draw: random.Random) -> WebhookCall:
-    """Return a call that agrees or disagrees with those before it."""
-    bet_id, player = draw.choice(BETS), draw.choice(["p1", "p1", "p1", "p2", "nobody"])
-    tx_id = draw.choice([f"t-{bet_id}", f"t-{bet_id}", "other"])
-    makers: list[Callable[[], WebhookCall]] = [
-        lambda: withdraw(bet_id, player, draw.choice([500, 500, 99_999]), tx_id=tx_id),
-        lambda: withdraw(bet_id, player, action="RAIN", tx_id=tx_id),
-        lambda: deposit(bet_id, player, draw.choice([0, 1250]), tx_id=draw.choice([f"d-{bet_id}", "other"])),
-        lambda: rollback(bet_id, player, tx_id=tx_id),
-        lambda: claim(f"c-{draw.randrange(4)}", player, bet_id=bet_id),
-    ]
-    return draw.choices(makers, [5, 1, 4, 2, 1])[0]()
-
-
-def any_step(ledger: SqlLedger, draw: random.Random) -> None:
-    """Apply a call, or settle a bet without one and pay what is owed."""
-    if draw.random() < 0.8:
-        ledger.apply(any_call(draw))
-        return
-    bet_id = draw.choice(BETS)
-    try:
-        repair(ledger, won(1250, bet_id) if draw.random() < 0.5 else lost(bet_id))
-    except RepairRefusedError:
-        for number in range(1, 4):
-            try:
-                pay(ledger, number)
-            except (FindingError, RepairRefusedError):
-                continue
-
-
-def any_history(ledger: SqlLedger, draw: random.Random) -> None:
-    """Open two accounts, and take sixty steps."""
-    for player in ("p1", "p2"):
-        ledger.open_account(player, Decimal(100))
-    for _ in range(60):
-        any_step(ledger, draw)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.drawn(3)
-def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
-    """All calls that name it, with all they posted, however the bet has got on."""
-    with SqlLedger(url) as ledger:
-        any_history(ledger, random.Random(seed))
-        for bet_id in BETS:
-            history = ledger.history(bet_id)
-            calls = rows(url, "SELECT operation, tx_id, at_millis FROM {p}calls WHERE bet_id = ?", bet_id)
-            assert sorted(call[:2] for call in history.calls) == sorted((op, tx_id) for op, tx_id, _ in calls)
-            assert [call.at_millis for call in history.calls] == sorted(at for *_, at in calls)
-            posted = rows(
-                url,
-                "SELECT p.operation, p.tx_id, p.amount_cents FROM {p}postings AS p JOIN {p}calls AS c ON "
-                "c.operation = p.operation AND c.tx_id = p.tx_id WHERE c.bet_id = ? ORDER BY p.id",
-                bet_id,
-            )
-            assert [(*move[:2], abs(move.delta_cents)) for move in history.movements] == posted
-            anomalies = rows(url, "SELECT id FROM {p}anomalies WHERE bet_id = ? ORDER BY id", bet_id)
-            assert [(record.id,) for record in history.anomalies] == anomalies
 
 
 def latest(ledger: SqlLedger, most: int = 1_000) -> list[Movement]:

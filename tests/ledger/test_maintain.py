@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
-from tests.support.calendar import Calendar
 from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
@@ -23,10 +21,6 @@ from tests.support.times import RunningClock
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY = 86_400_000
-#: What takes many runs, each of which is slow on PostgreSQL; what it does there is held by the other tests.
-ON_SQLITE = pytest.mark.parametrize(
-    "database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True
-)
 
 
 def played(ledger: SqlLedger, name: str = "b") -> None:
@@ -336,29 +330,3 @@ def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings = 0") == [(0,)]
     assert sealed.maintain().finished
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
-
-
-@ON_SQLITE
-def test_a_call_without_a_posting_is_found_however_old_it_is(database_url: str) -> None:
-    """Its day stays when those around it are folded, and each run says so until the posting is there."""
-    folded = 0
-    with Calendar(database_url, -100) as calendar:
-        for day in range(3):
-            with calendar.ledger() as ledger:
-                if not day:
-                    ledger.open_account("p1", Decimal(100))
-                played(ledger, f"b{day}")
-                ledger.apply(deposit(f"b{day}-open"))
-                assert ledger.maintain().finished
-                if day == 1:
-                    damage(database_url, ["DELETE FROM {p}postings WHERE tx_id = 'b1-claim'"])
-            calendar.move(1)
-        for step in (22, 22, 22, 22, 1, 1, 1, 1):
-            calendar.move(step)
-            with calendar.ledger() as ledger:
-                assert ledger.apply(withdraw(f"day-{calendar()}")).applied
-                report = ledger.maintain(drop_after=timedelta(days=90))
-                assert "call_without_posting" in kinds(report)
-                assert "call_without_posting" in kinds(ledger.verify())
-            folded += len(report.dropped)
-        assert folded

@@ -349,31 +349,6 @@ def _alone(opened: Opened, code: Any, where: str, player: str) -> Reply:
         opened.leave()
 
 
-async def test_async_code_on_sqlite_is_awaited_while_others_write(sqlite_url: str) -> None:
-    """Also after waiting in a thread for another process's lock; a call that is given up meanwhile leaves nothing."""
-    _open(sqlite_url)
-
-    async def code(*_: object) -> None:
-        await asyncio.sleep(0.001)
-
-    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)) as other:
-        async with AsyncSqlLedger(sqlite_url) as ledger:
-            wallet = AsyncWallet(ledger, may_bet=code, after=code)
-            other.execute("BEGIN IMMEDIATE")
-            bets = [asyncio.ensure_future(wallet.withdraw(withdraw(f"b{n}", amount_cents=10))) for n in range(3)]
-            await asyncio.sleep(0.1)
-            bets[0].cancel()
-            await asyncio.sleep(0.1)
-            other.execute("COMMIT")
-            ends = await asyncio.gather(*bets, return_exceptions=True)
-            assert isinstance(ends[0], asyncio.CancelledError)
-            assert [end.code for end in ends[1:] if isinstance(end, Reply)] == [None, None]
-            other.execute("BEGIN IMMEDIATE")  # No transaction of the ledger's is left open.
-            other.execute("COMMIT")
-            assert await ledger.balance("p1") in (970, 980)
-            assert (await ledger.verify()).sound
-
-
 # --- whose context ----------------------------------------------------------------------------------------------------
 
 _TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")

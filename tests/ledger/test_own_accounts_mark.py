@@ -120,25 +120,6 @@ def test_calls_are_refused_without_the_operators_accounts(
         assert list(ledger.anomalies()) == []
 
 
-def test_reading_goes_on(database_url: str, run: Run) -> None:
-    """Books, histories, anomalies, resolving and pruning need no balances; what is not compared is noted."""
-    with SqlLedger(database_url, accounts=TABLE) as ledger:
-        ledger.apply(deposit("b1"))
-        ledger.apply(withdraw("b1"))
-        (record,) = ledger.anomalies()
-    with SqlLedger(database_url) as ledger:
-        report = ledger.verify()
-        assert (report.sound, [note.kind for note in report.notes]) == (True, ["balances_elsewhere"])
-        assert [call.operation for call in ledger.history("b1").calls] == ["withdraw"]
-        assert ledger.account_history("p1").balance_cents is None
-        ledger.keep_anomaly("deposit", "unreadable", b"{")
-        ledger.resolve(record.id)
-        assert ledger.maintain(drop_after=90 * 86_400_000).dropped == ()
-    assert [row[0] for row in run("SELECT kind FROM game_operator_anomalies WHERE resolved_at_millis IS NULL")] == [
-        "unreadable"
-    ]
-
-
 def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, opened: Any) -> None:
     """Nor does a table that cannot be used: whoever meant our own goes on as before."""
     with opened(database_url) as ledger:

@@ -30,7 +30,7 @@ from game_operator.wallet import AsyncWallet, JoinedWallet
 from tests.ledger.test_fence import connected, content
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.grants import GrantingService, campaign
-from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.raw_sql import is_sqlite, run
 from tests.support.repairs import lost, pay, repair
 
 pytestmark = [pytest.mark.drawn(8, database_url=("postgres",))]
@@ -242,15 +242,6 @@ def test_another_name(named: str, accounts: TableAccounts | None) -> None:
     with pytest.raises(SchemaError, match="this program wants 'staging'"):
         anyio.run(open_it)
     assert content(named) == was
-
-
-def test_a_database_that_had_none(database_url: str) -> None:
-    """The first opening with a name keeps it, also without leave to migrate; the next one is another's."""
-    SqlLedger(database_url).close()
-    SqlLedger(database_url, name="first", migrate=False).close()
-    assert rows(database_url, "SELECT name FROM {p}ledger_name") == [("first",)]
-    with pytest.raises(SchemaError, match="belong to the ledger 'first'"):
-        SqlLedger(database_url, name="First")
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\0", "x" * 257, " x", "x ", "x\u200b"])

@@ -86,24 +86,6 @@ def test_what_is_owed_is_posted(
     assert (stands.amount_cents, stands.tx_id, its_outcome) == (owed_cents, f"finding:{number}", outcome)
 
 
-def test_a_payment_has_a_call_and_a_posting(ledger: SqlLedger, url: str) -> None:
-    """Its identity is the finding; time goes on with it."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    outcome = pay(ledger, number)[1]
-    ((tx_id, action, bet_id, cents, code, balance, at_millis),) = rows(
-        url,
-        "SELECT tx_id, action, bet_id, amount_cents, code, balance_cents, at_millis FROM {p}calls "
-        "WHERE operation = 'pay'",
-    )
-    assert (tx_id, action, bet_id, cents, code) == (str(number), "PAY", "b1", 950, None)
-    assert (balance, at_millis) == (outcome.balance_cents, outcome.at_millis)
-    assert rows(url, "SELECT to_account, amount_cents FROM {p}postings WHERE operation = 'pay'") == [("p1", 950)]
-    bet = ledger.bet("b1")
-    assert bet is not None
-    assert bet.settled_at_millis is not None
-    assert at_millis > bet.settled_at_millis
-
-
 def _new_finding(url: str, *, owed_cents: int | None = 200, subject: str = "b1", source: str = "") -> None:
     """Leave a finding as a reconciliation might."""
     run(

@@ -6,16 +6,14 @@ from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Spent, SqlLedger, Terms
+from game_operator.ledger import MemoryLedger, Spent, SqlLedger, Terms
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.models.webhooks import WebhookCall
 from tests.ledger.test_fence import connected
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite, rows
+from tests.support.raw_sql import rows
 from tests.support.repairs import findings, lost, pay, repair, won
 
 pytestmark = [pytest.mark.drawn(8, database_url=("postgres",))]
@@ -133,25 +131,6 @@ def test_a_payment_counts_with_its_bet(ledger: SqlLedger, database_url: str) -> 
     assert ledger.spent("p1", since_millis=paid) == Spent(200, 0, 0, 200, 0)
     assert ledger.spent("p1", since_millis=since) == Spent(200, 0, 0, 200, 0)
     assert ledger.spent("p1", since_millis=0) == Spent(700, 700, 0, 200, 0)
-
-
-async def test_awaited(database_url: str) -> None:
-    """In the ledger's transaction and in those of asyncio."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        await ledger.apply(withdraw("b1", amount_cents=500))
-        expected = Spent(500, 0, 0, 500, 0)
-        assert await ledger.spent("p1", since_millis=0) == expected
-        if is_sqlite(database_url):
-            with closing(connected(database_url)) as connection:  # As an AsyncSqlLedger lends its own.
-                assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
-            return
-        async with await psycopg.AsyncConnection.connect(database_url) as connection:
-            assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
-        engine = create_async_engine(f"postgresql+asyncpg:{database_url.partition(':')[2]}")
-        async with AsyncSession(engine) as session, session.begin():
-            assert await ledger.spent("p1", since_millis=0, connection=session) == expected
-        await engine.dispose()
 
 
 def test_in_memory_as_in_a_database(sqlite_url: str) -> None:

@@ -157,19 +157,6 @@ def test_amounts_beyond_63_bits(url: str) -> None:
         assert only(ledger.totals()).free_bets_cents == 3 * (2**63 - 1)
 
 
-def test_a_clock_that_is_ahead(sqlite_url: str) -> None:
-    """Days that are not over are not closed by a clock that is a month ahead, unless somebody says what time it is."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        clock.millis += 30 * DAY
-        assert ledger.close_totals().postings == 1
-        clock.millis += 1
-        with pytest.raises(LedgerError, match="30 days old by the clock here"):
-            ledger.close_totals()
-        assert ledger.close_totals(now_millis=clock.millis).closed_before == "2023-12-14"
-
-
 #: What is changed of one stored row, and what the finding names.
 FALSIFIED = [
     pytest.param("UPDATE {p}totals SET cents = cents + 1 WHERE kind = 'wins'", "1 postings of 12.51", id="an amount"),

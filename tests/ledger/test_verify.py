@@ -369,23 +369,6 @@ def test_a_finding_names_the_place(book: str) -> None:
     assert posting.detail == "The deposit 'deposit:bet:closed' should have moved 12.50, and moved 12.51."
 
 
-def test_a_balance_below_zero_is_a_note(book: str) -> None:
-    """It may be so, in the operator's own doing: nothing is wrong with books that agree."""
-    damage(
-        book,
-        [
-            "UPDATE {p}accounts SET balance_cents = balance_cents - 10000 WHERE account = 'p2'",
-            "UPDATE {p}calls SET amount_cents = 0 WHERE operation = 'open' AND tx_id = 'p2'",
-            "DELETE FROM {p}postings WHERE operation = 'open' AND tx_id = 'p2'",
-        ],
-    )
-    report = verified(book)
-    assert report.sound
-    assert [(note.kind, note.account, note.detail) for note in report.notes] == [
-        ("negative_balance", "p2", "The account 'p2' holds -5.00.")
-    ]
-
-
 def test_two_balances_beyond_63_bits(database_url: str) -> None:
     """A sum that the database cannot hold is summed all the same, and one cent in it is found."""
     most = Decimal(2**63 - 1).scaleb(-2)
