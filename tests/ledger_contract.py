@@ -331,18 +331,6 @@ class AtOnceContract(_Worlds):
         answers = codes(world.ledger.at_once(work))
         assert (answers.count(None), world.ledger.balance(world.p3)) == (100, 0)
 
-    def test_what_account_of_raises_fails_its_own_call(self, world: World) -> None:
-        """One call's mapping fails; those beside it do not."""
-
-        def account_of(call: Any) -> str:
-            raise KeyError(call.player_id)
-
-        failing = replace(world.terms, account_of=account_of)
-        with pytest.raises(KeyError):
-            world.apply(withdraw("b1", world.p1), failing)
-        assert world.state() is None
-        world.expect(world.withdraw(), None, 9_500)
-
     def test_after_sees_the_outcome(self, world: World) -> None:
         """The operator's own statements run once for each moving call, refusals too, and never for a balance."""
         seen: list[tuple[str, str | None, bool]] = []
@@ -801,23 +789,6 @@ class LedgerContract(_Worlds):
         assert there is not None
         assert (there.state, there.source) == (BetState.ROLLED_BACK, elsewhere.source)
 
-    def test_a_deposit_of_one_source_settles_no_bet_of_another(self, world: World) -> None:
-        """The same player has a bet of the same id in two sources: each deposit closes and pays its own."""
-        elsewhere = replace(world.terms, source=world.source + "-test")
-        world.ledger.add_source(elsewhere.source)
-        world.apply(withdraw("b1", world.p1), elsewhere)
-        for call in (deposit("b1", world.p1), deposit("b1", world.p1, tx_id="d")):
-            world.expect(world.apply(call), "BET_NOT_FOUND", 9_500)
-        world.withdraw()
-        world.expect(world.deposit(), None, 10_250)
-        there = world.ledger.bet("b1", source=elsewhere.source)
-        assert there is not None
-        assert (there.state, there.won_cents) == (BetState.OPEN, None)
-        world.expect(world.apply(deposit("b1", world.p1, 70), elsewhere), None, 10_320)
-        here = world.ledger.bet("b1", source=world.source)
-        assert here is not None
-        assert (here.state, here.won_cents) == (BetState.CLOSED, 1250)
-
     def test_a_deposit_for_another_players_bet(self, world: World) -> None:
         """The bet of one player stands on the account that is another's own name: it is still the first one's bet."""
         mapped = replace(world.terms, account_of=lambda call: world.p2)
@@ -843,19 +814,6 @@ class LedgerContract(_Worlds):
         assert world.claim("c1").balance_cents == 2_050
         assert world.withdraw("b1").balance_cents == 2_050
         assert (world.ledger.balance(wallet), world.ledger.balance(world.p1)) == (2_050, 10_000)
-
-    def test_a_mapped_account_that_is_opened_late(self, world: World) -> None:
-        """Tombstones and declines stand, and are told by the account that the player has by then."""
-        wallet = f"wallet-{world.source}"
-        mapped = replace(world.terms, account_of=lambda call: wallet)
-        assert world.apply(withdraw("b1", world.p3), mapped).code == "PLAYER_NOT_FOUND"
-        assert world.apply(rollback("b2", world.p3, None), mapped).code == "PLAYER_NOT_FOUND"
-        world.open(wallet, 1_000)
-        assert world.apply(withdraw("b1", world.p3), mapped).code == "PLAYER_NOT_FOUND"
-        second = world.apply(withdraw("b1", world.p3, tx_id="u"), mapped)
-        assert (second.code, second.balance_cents) == ("DUPLICATE_TRANSACTION", 1_000)
-        late = world.apply(withdraw("b2", world.p3), mapped)
-        assert (late.code, late.balance_cents) == ("BET_ROLLED_BACK", 1_000)
 
     def test_nobody_is_told_anothers_balance(self, world: World) -> None:
         """A refusal tells the balance of whom the call names."""
@@ -908,16 +866,6 @@ class LedgerContract(_Worlds):
         bet = world.ledger.bet("b3", source=world.source)
         assert bet is not None
         assert bet.round_id == "r3"
-
-    def test_bets_by_time(self, world: World) -> None:
-        """From one time up to but not at another, oldest first; of one source."""
-        outcomes = [world.withdraw(f"b{n}") for n in range(5)]
-        assert [bet.bet_id for bet in world.ledger.bets(source=world.source)] == [f"b{n}" for n in range(5)]
-        since, until = outcomes[1].at_millis, outcomes[3].at_millis
-        some = world.ledger.bets(since_millis=since, until_millis=until, source=world.source)
-        assert [bet.bet_id for bet in some] == ["b1", "b2"]
-        assert world.ledger.bets(source=world.source + "-none") == []
-        assert world.ledger.bet("b0", source=world.source + "-none") is None
 
 
 def _same_as_in_memory(world: World, random: Random, steps: int) -> None:

@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError
+from game_operator.errors import AccountNotFoundError, LedgerError
 from game_operator.ledger import Accounts, AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.money import Cents
@@ -108,21 +107,6 @@ def test_calls_move_what_the_object_keeps(ledger: SqlLedger) -> None:
         ledger.balance("nobody")
 
 
-def test_times_are_kept_beside_it(ledger: SqlLedger) -> None:
-    """A movement is later than the one before, although the object keeps no time."""
-    times = [ledger.apply(withdraw(f"b{number}", amount_cents=1)).at_millis for number in range(5)]
-    assert times == sorted(set(times))
-    assert ledger.apply(ask_balance()).at_millis >= times[-1]
-
-
-def test_calls_at_once_are_applied_one_by_one(ledger: SqlLedger) -> None:
-    """Eight threads and one hot player: money is conserved, and no call is lost."""
-    with ThreadPoolExecutor(8) as threads:
-        done = list(threads.map(lambda number: ledger.apply(withdraw(f"b{number // 2}", amount_cents=10)), range(80)))
-    assert sum(outcome.applied for outcome in done) == 40
-    assert ledger.balance("p1") == 600
-
-
 class _Failing(Purses):
     def __init__(self, mark: str, answer: Any) -> None:
         super().__init__(mark)
@@ -155,28 +139,12 @@ def test_a_move_that_goes_wrong_leaves_nothing(url: str, purses: Purses, answer:
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
-@pytest.mark.parametrize("answer", [5.0, "500", True, 2**63])
-def test_a_lock_that_answers_no_cents_is_refused(url: str, purses: Purses, answer: Any) -> None:
-    """A float of an operator's balance would be money lost."""
-    purses.lock = lambda *_: answer  # type: ignore[method-assign]  # The operator's mistake.
-    with SqlLedger(url, accounts=purses) as ledger, pytest.raises(LedgerError, match="int of cents"):
-        ledger.apply(withdraw())
-
-
 @pytest.mark.parametrize("thing", [object(), Purses, "players", 0], ids=["an object", "a class", "a text", "a number"])
 def test_what_is_no_accounts_is_refused(tmp_path: Path, thing: Any) -> None:
     """Before anything is opened."""
     for kind in (SqlLedger, AsyncSqlLedger):
         with pytest.raises(TypeError, match="a TableAccounts or an object with lock and move"):
             kind(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=thing)
-
-
-def test_accounts_are_the_objects_to_open(ledger: SqlLedger) -> None:
-    """open_account and adjust name the object."""
-    with pytest.raises(ConfigurationError, match="your Purses, which is yours"):
-        ledger.open_account("p3")
-    with pytest.raises(ConfigurationError, match="your Purses"):
-        ledger.adjust("p1", Decimal(1), reference="r")
 
 
 def test_in_the_callers_transaction_it_is_given_the_callers_connection(

@@ -1,7 +1,6 @@
 """What the operator's own statements raise in the transaction of a call comes out unchanged, and undoes the call."""
 
 import asyncio
-import contextvars
 import sqlite3
 import time
 from collections.abc import Callable
@@ -58,97 +57,6 @@ def test_errors_of_own_statements_on_sqlite(tmp_path: Path, after: After, error:
         connection.execute("CREATE TABLE own (id TEXT PRIMARY KEY)")
     connection.close()
     _undone(f"sqlite:///{tmp_path / 'wallet.db'}", after, error)
-
-
-@pytest.mark.parametrize(
-    ("after", "error"),
-    [
-        pytest.param(_twice, psycopg.errors.UniqueViolation, id="a row that is there already"),
-        pytest.param(_nowhere, psycopg.errors.UndefinedTable, id="a table that is not there"),
-    ],
-)
-def test_errors_of_own_statements_on_postgresql(postgres_url: str, after: After, error: type[Exception]) -> None:
-    """They are not taken for a race with another machine."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
-    _undone(postgres_url, after, error)
-
-
-def _told(connection: Any) -> tuple[int, list[str]]:
-    """Return how many rows an update met, and what a statement that fails says."""
-    met = connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'").rowcount
-    failed = []
-    try:
-        with connection.transaction():
-            connection.execute("INSERT INTO own VALUES ('other')")
-    except psycopg.errors.UniqueViolation as refused:
-        failed.append(type(refused).__name__)
-    return met, failed
-
-
-@pytest.mark.parametrize("what", ["after", "may_bet"])
-def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> None:
-    """On PostgreSQL its statements tell at once how many rows they met and what failed, also after may_bet."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
-        connection.execute("INSERT INTO own VALUES ('first')")
-    told = []
-
-    def after(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
-        told.append(_told(connection))
-
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        may_bet = (lambda *_args: None) if what == "may_bet" else None
-        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
-        assert ledger.apply(call, terms=Terms(after=after, may_bet=may_bet)).applied
-        assert ledger.balance("p1") == 500
-    assert told == [(1, ["UniqueViolation"])]
-    with psycopg.connect(postgres_url) as connection:
-        assert connection.execute("SELECT id FROM own").fetchall() == [("other",)]
-
-
-async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> None:
-    """The same for asyncio."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
-        connection.execute("INSERT INTO own VALUES ('first')")
-    told: list[object] = []
-
-    async def after(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
-        told.append((await connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'")).rowcount)
-        with pytest.raises(psycopg.errors.UniqueViolation):
-            async with connection.transaction():
-                await connection.execute("INSERT INTO own VALUES ('other')")
-
-    async with AsyncSqlLedger(postgres_url) as ledger:
-        await ledger.open_account("p1", Decimal("10.00"))
-        call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
-        assert (await ledger.apply(call, terms=Terms(after=after))).applied
-        assert await ledger.balance("p1") == 500
-    assert told == [1]
-
-
-async def test_after_sees_its_callers_context(database_url: str) -> None:
-    """Whoever commits, the tenant or trace that is asked for in after is that of the call."""
-    tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
-    seen: dict[str, str] = {}
-
-    def after(call: MovingCall, _outcome: Outcome, _connection: Any) -> None:
-        seen[call.player_id] = tenant.get()
-
-    async with AsyncSqlLedger(database_url) as ledger:
-        names = [f"p{number}" for number in range(8)]
-        for name in names:
-            await ledger.open_account(name, Decimal("10.00"))
-
-        async def bet(name: str) -> None:
-            tenant.set(name)
-            call = WithdrawCall(player_id=name, bet_id=name, amount_cents=500)
-            await ledger.apply(call, terms=Terms(after=after))
-
-        await asyncio.gather(*map(bet, names))
-    assert seen == {name: name for name in names}
 
 
 @pytest.mark.parametrize("terms", [Terms(), Terms(may_bet=lambda *_: None)], ids=["express", "the long way"])

@@ -7,15 +7,14 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, RetryRefusedError
-from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
+from game_operator.ledger import AnomalyRecord, SqlLedger, Terms
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.wallet import Wallet
 from game_operator.webhooks import WebhookReceiver
 from game_operator.webhooks.authenticators import WebhookRequest
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import run
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
@@ -69,23 +68,6 @@ def test_what_a_record_says(database_url: str) -> None:
     )
 
 
-def test_which_anomalies(database_url: str) -> None:
-    """By source, by whether somebody has looked, and by when they came last; oldest first, however many."""
-    with opened(database_url) as ledger:
-        for number in range(130):
-            ledger.keep_anomaly("deposit", "unreadable", b"%d" % number, source="s" if number % 2 else "t")
-        records = list(ledger.anomalies())
-        assert [record.body for record in records] == [b"%d" % number for number in range(130)]
-        ledger.resolve(records[0].id)
-        assert (len(list(ledger.anomalies())), len(list(ledger.anomalies(resolved=None)))) == (129, 130)
-        assert [record.id for record in ledger.anomalies(resolved=True)] == [records[0].id]
-        assert {record.source for record in ledger.anomalies(source="t")} == {"t"}
-        assert list(ledger.anomalies(source="")) == []
-        last = records[-1].last_at_millis
-        assert list(ledger.anomalies(since_millis=last + 1)) == []
-        assert records[-1] in ledger.anomalies(since_millis=last)
-
-
 def test_the_receivers_hook(database_url: str) -> None:
     """What cannot be read, or belongs to another operator, is kept with its source; a repeat is counted."""
     receiver = WebhookReceiver(authenticator=Anybody(), instances={"ours"})
@@ -99,13 +81,6 @@ def test_the_receivers_hook(database_url: str) -> None:
         ("s", "unreadable", "INVALID_REQUEST", b"{", 2),
         ("s", "foreign_instance", "INVALID_REQUEST", foreign, 1),
     ]
-
-
-def test_the_receivers_hook_in_memory() -> None:
-    """A MemoryLedger keeps them as well."""
-    ledger = MemoryLedger()
-    Wallet(ledger).keep_anomaly("deposit", "unreadable", b"{")
-    assert [(each.kind, each.body) for each in ledger.anomalies()] == [("unreadable", b"{")]
 
 
 def test_a_retry_that_is_answered_success(database_url: str) -> None:
@@ -127,40 +102,6 @@ def test_a_retry_that_is_answered_success(database_url: str) -> None:
         assert ledger.verify().sound
 
 
-def test_a_retry_that_is_refused_again(database_url: str) -> None:
-    """By the same rules: the anomaly stays, and the attempt is counted."""
-    with opened(database_url) as ledger:
-        ledger.apply(with_body(deposit("b1")), terms=TERMS)
-        (record,) = ledger.anomalies()
-        assert ledger.retry(record.id, TERMS).code == "BET_NOT_FOUND"
-        assert [(each.id, each.seen) for each in ledger.anomalies()] == [(record.id, 2)]
-
-
-def test_a_retry_of_a_withdraws_bytes_on_rollback(database_url: str) -> None:
-    """The bytes are still the withdraw's: nothing is refunded, whoever asks."""
-    call = with_body(withdraw("b1"))
-    with opened(database_url) as ledger:
-        ledger.apply(call, terms=TERMS)
-        ledger.apply(read_call("rollback", call.body, Profile())[0], terms=TERMS)
-        (record,) = ledger.anomalies()
-        assert ledger.retry(record.id).code == "INVALID_REQUEST"
-        assert ledger.balance("p1") == 9_500
-
-
-def test_a_retry_reads_by_the_profile(database_url: str) -> None:
-    """A body that nobody could read is read by a profile that knows its names."""
-    body = b'{"who":"p1","action_id":"b1","amount":700,"action":{"type":"BET"}}'
-    with opened(database_url) as ledger:
-        ledger.apply(with_body(withdraw("b1")), terms=TERMS)
-        ledger.keep_anomaly("deposit", "unreadable", body, source="s")
-        (record,) = ledger.anomalies()
-        with pytest.raises(RetryRefusedError, match="player_id"):
-            ledger.retry(record.id)
-        rules = Profile(fields={"player_id": ("who",)})
-        assert ledger.retry(record.id, Terms(rules=rules)).balance_cents == 10_200
-        assert list(ledger.anomalies()) == []
-
-
 @pytest.mark.parametrize(
     ("operation", "kind", "body", "problem"),
     [
@@ -180,14 +121,6 @@ def test_what_cannot_be_retried(sqlite_url: str, operation: str, kind: str, body
             ledger.retry(record.id)
         assert kinds(ledger) == [kind]
         assert ledger.balance("p1") == 10_000
-
-
-def test_an_instance_that_is_ours_after_all(database_url: str) -> None:
-    """Only who says so has it credited."""
-    with opened(database_url) as ledger:
-        ledger.keep_anomaly("deposit", "foreign_instance", encode_call(claim(instance_id="new")))
-        (record,) = ledger.anomalies()
-        assert ledger.retry(record.id, accept_foreign=True).balance_cents == 10_300
 
 
 def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
@@ -257,20 +190,3 @@ def test_the_history_of_an_account(database_url: str) -> None:
     assert latest.movements == history.movements[-2:]
     assert [bet.bet_id for bet in history.open_bets] == ["b2"]
     assert history.at_millis == history.movements[-1].at_millis
-
-
-def test_a_balance_in_the_operators_own_table(database_url: str) -> None:
-    """There is a history, and no balance of ours."""
-    with SqlLedger(database_url) as ledger:
-        run(database_url, "INSERT INTO {p}clocks VALUES ('p1', 5)")
-        history = ledger.account_history("p1")
-    assert (history.balance_cents, history.at_millis, history.movements) == (None, 5, ())
-
-
-async def test_awaited(database_url: str) -> None:
-    """An AsyncSqlLedger keeps alike."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await AsyncWallet(ledger, source="s").keep_anomaly("deposit", "unreadable", b"{")
-        await ledger.apply(with_body(deposit("b1")), terms=TERMS)
-    with SqlLedger(database_url) as beside:
-        assert [each.kind for each in beside.anomalies(source="s")] == ["unreadable", "early_deposit"]

@@ -1,7 +1,5 @@
 """A table of the operator's balances is moved by one ledger, unless several say that they share it."""
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, LedgerError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.engine.address import path_of
 from tests.support.calls import withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
@@ -32,14 +29,6 @@ def url(database_url: str) -> str:
 def balance(url: str) -> int:
     """Return what the player has."""
     return int(rows(url, "SELECT balance FROM players")[0][0])
-
-
-def connected(url: str) -> Any:
-    """Return a connection of the operator's with a transaction open."""
-    connection: Any = sqlite3.connect(path_of(url), isolation_level=None) if is_sqlite(url) else psycopg.connect(url)
-    if is_sqlite(url):
-        connection.execute("BEGIN IMMEDIATE")
-    return connection
 
 
 def tables_of(url: str, prefix: str) -> list[Any]:
@@ -72,33 +61,6 @@ def test_a_start_that_is_refused_makes_no_tables(url: str, accounts: TableAccoun
     assert tables_of(url, "other_") == []
 
 
-@pytest.mark.parametrize(
-    "then",
-    [
-        pytest.param(
-            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)) "
-            "PARTITION BY LIST (region); CREATE TABLE purses_eu PARTITION OF purses FOR VALUES IN ('eu'); "
-            "CREATE UNIQUE INDEX ON purses_eu (id)",
-            id="a partition",
-        ),
-        pytest.param(
-            "CREATE TABLE purses (id varchar(40), region text, balance bigint, PRIMARY KEY (id, region)); "
-            "CREATE TABLE purses_eu (PRIMARY KEY (id)) INHERITS (purses)",
-            id="an heir",
-        ),
-    ],
-)
-def test_a_table_and_a_part_of_it_are_one(postgres_url: str, then: str) -> None:
-    """A call through both would debit the same row twice."""
-    for statement in then.split("; "):
-        run(postgres_url, statement)
-    whole = TableAccounts(table="purses", key=("id", "region"), balance="balance", unit="cents")
-    SqlLedger(postgres_url, accounts=whole).close()
-    part = TableAccounts(table="purses_eu", key="id", balance="balance", unit="cents")
-    with pytest.raises(SchemaError, match=OWNED):
-        SqlLedger(postgres_url, accounts=part, table_prefix="other_")
-
-
 def test_a_second_prefix_moves_nothing(url: str) -> None:
     """Before, 100.00 became 85.00 when the call of one prefix came through another."""
     with SqlLedger(url, accounts=TABLE) as ledger:
@@ -117,18 +79,6 @@ def test_shared_balances(url: str) -> None:
         assert other.apply(withdraw("b1")).balance_cents == 9_500
     with pytest.raises(SchemaError, match=OWNED):
         SqlLedger(url, accounts=TABLE, table_prefix="third_")
-
-
-def test_joined_a_second_prefix_moves_nothing(url: str) -> None:
-    """Where a ledger only joins, its first call looks."""
-    with SqlLedger(url, accounts=TABLE), SqlLedger(url, table_prefix="other_"):
-        pass
-    other = SqlLedger(url, table_prefix="other_")
-    other._joiner._accounts = TABLE  # As an AsyncSqlLedger has it that was never open.
-    with closing(connected(url)) as connection, pytest.raises(SchemaError, match=OWNED):
-        other.apply(withdraw("b1"), connection=connection)
-    other.close()
-    assert balance(url) == 10_000
 
 
 def test_two_that_join_at_once(postgres_url: str) -> None:
@@ -150,15 +100,6 @@ def test_two_that_join_at_once(postgres_url: str) -> None:
     for ledger in ledgers:
         ledger.close()
     assert rows(postgres_url, "SELECT id, balance FROM players ORDER BY id") == [("p1", 9_500), ("p2", 10_000)]
-
-
-@pytest.mark.parametrize("table", ["Players", "main.players"])
-def test_one_table_in_sqlite(sqlite_url: str, table: str) -> None:
-    """It is known by its name, however that is written."""
-    run(sqlite_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-    SqlLedger(sqlite_url, accounts=TABLE).close()
-    with pytest.raises(SchemaError, match=OWNED):
-        SqlLedger(sqlite_url, accounts=replace(TABLE, table=table), table_prefix="other_")
 
 
 @pytest.mark.parametrize(

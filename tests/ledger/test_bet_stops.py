@@ -12,17 +12,14 @@ import psycopg
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.errors import ConfigurationError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.steps import run as run_steps
-from game_operator.models.webhooks import WebhookCall, WithdrawCall
-from game_operator.wallet import JoinedWallet
+from game_operator.models.webhooks import WebhookCall
 from tests.ledger.test_fence import connected
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite, rows, run
-from tests.support.repairs import lost, repair
+from tests.support.raw_sql import is_sqlite, rows
 
 STOP: dict[str, str] = {"actor": "ann", "reason": "game pays too much"}
 NO_TERMS = Terms(account_of=lambda call: call.player_id)
@@ -106,26 +103,6 @@ def test_everything_else_goes_on(
     assert (outcome.code, outcome.balance_cents) == (code, balance_cents)
 
 
-def test_the_operator_is_asked_only_while_bets_are_taken(ledger: SqlLedger) -> None:
-    """The stop comes before may_bet."""
-    asked: list[str] = []
-
-    def may_bet(call: WithdrawCall, *_: object) -> None:
-        asked.append(call.bet_id)
-
-    ledger.stop_bets(**STOP)
-    assert ledger.apply(withdraw("one"), terms=Terms(may_bet=may_bet)).code == "LIMIT_EXCEEDED"
-    ledger.start_bets(actor="bob", reason="fixed")
-    assert ledger.apply(withdraw("two"), terms=Terms(may_bet=may_bet)).applied
-    assert asked == ["two"]
-
-
-def test_repairs_go_on(ledger: SqlLedger) -> None:
-    """They credit, and debit nothing."""
-    ledger.stop_bets(**STOP)
-    assert repair(ledger, lost("open")).applied
-
-
 @pytest.mark.parametrize(
     "code", ["", "limit", "SYSTEM_ERROR", "INVALID_SIGNATURE", "PLAYER_NOT_FOUND", "INSUFFICIENT_BALANCE", "A" * 65, 5]
 )
@@ -135,15 +112,6 @@ def test_codes_that_refuse_no_withdraw(ledger: SqlLedger, code: Any) -> None:
         ledger.stop_bets(**STOP, code=code)
     assert ledger.apply(withdraw("new")).applied
     assert ledger.stop_bets(**STOP, code="A" * 64).code == "A" * 64
-
-
-@pytest.mark.parametrize("person", [{"actor": "", "reason": "r"}, {"actor": "ann", "reason": " "}])
-def test_who_and_why_are_needed(ledger: SqlLedger, person: dict[str, str]) -> None:
-    """To stop and to start."""
-    for change in (ledger.stop_bets, ledger.start_bets, MemoryLedger().stop_bets, MemoryLedger().start_bets):
-        with pytest.raises(ConfigurationError, match="Name who decides and why"):
-            change(**person)
-    assert ledger.apply(withdraw("new")).applied
 
 
 def test_who_and_why_are_kept(ledger: SqlLedger, database_url: str) -> None:
@@ -186,40 +154,6 @@ async def test_awaited(database_url: str) -> None:
             assert outcome.code == "LIMIT_EXCEEDED"
         assert await ledger.start_bets(actor="bob", reason="fixed")
         assert (await ledger.apply(withdraw("newer"))).applied
-
-
-def test_in_memory() -> None:
-    """The same rules."""
-    ledger = MemoryLedger({"p1": 1_000})
-    assert ledger.apply(withdraw("first", amount_cents=100)).applied
-    ledger.stop_bets(**STOP)
-    assert ledger.apply(withdraw("first", amount_cents=100)).replayed
-    assert ledger.apply(withdraw("new", amount_cents=100)).code == "LIMIT_EXCEEDED"
-    assert ledger.apply(deposit("first", amount_cents=50)).applied
-    assert ledger.start_bets(actor="bob", reason="fixed")
-    assert ledger.apply(withdraw("newer", amount_cents=100)).applied
-
-
-class _Balances:
-    """Balances behind an object."""
-
-    def lock(self, connection: Any, account: str) -> int | None:
-        return 1_000 if account == "p1" else None
-
-    def move(self, connection: Any, account: str, delta_cents: int) -> int:
-        return 1_000 + delta_cents
-
-
-@pytest.mark.parametrize("accounts", [_Balances(), TableAccounts(table="players", key="id", balance="cents")])
-def test_balances_of_the_operators(database_url: str, accounts: Any) -> None:
-    """Behind an object and in a table."""
-    run(database_url, "CREATE TABLE players (id VARCHAR(20) PRIMARY KEY, cents BIGINT NOT NULL)")
-    run(database_url, "INSERT INTO players VALUES ('p1', 1000)")
-    with SqlLedger(database_url, accounts=accounts) as ledger:
-        ledger.stop_bets(**STOP)
-        assert ledger.apply(withdraw("new", amount_cents=10)).code == "LIMIT_EXCEEDED"
-        ledger.start_bets(actor="bob", reason="fixed")
-        assert ledger.apply(withdraw("newer", amount_cents=10)).applied
 
 
 _OTHER = """
@@ -279,15 +213,6 @@ def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url:
             assert ledger.apply(withdraw(f"x{number}", amount_cents=1)).code == "LIMIT_EXCEEDED"
         go_on = False
         assert [late for player in players for late in player.result()] == []
-
-
-def test_a_joined_wallet(postgres_url: str) -> None:
-    """It answers the code, in the operator's transaction."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        wallet = JoinedWallet(ledger, lambda: psycopg.connect(postgres_url))
-        ledger.stop_bets(**STOP)
-        assert wallet.withdraw(withdraw("new")).code == "LIMIT_EXCEEDED"
 
 
 def test_ping_says_so(ledger: SqlLedger) -> None:

@@ -3,29 +3,24 @@
 import logging
 import re
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
-from game_operator.ledger.api import Account, BetRecord, account_of_parts
-from game_operator.ledger.engine.batch import apply_items
-from game_operator.ledger.engine.dialects import Loaded, SqlDialect
+from game_operator.ledger.api import Account, account_of_parts
 from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
     Changes,
-    Item,
     Needs,
     Posting,
     asks_operator,
     named_account,
-    posting,
 )
 from game_operator.ledger.rules.decide import identity_of
-from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
@@ -63,14 +58,6 @@ def test_the_same_twice() -> None:
     assert book.changes.accounts == {"p1": Account("p1", 200, 2_000)}
 
 
-def test_two_bets_of_little_money() -> None:
-    """The second finds what the first has left, and no balance goes below zero."""
-    book = book_of(p1=700)
-    assert codes(applied(book, withdraw("b1"), withdraw("b2"))) == [None, "INSUFFICIENT_BALANCE"]
-    assert book.changes.accounts == {"p1": Account("p1", 200, 2_000)}
-    assert [bet.state for bet in book.changes.new_bets.values()] == [BetState.OPEN, BetState.DECLINED]
-
-
 def test_a_bet_opened_and_closed() -> None:
     """It is written once, as it stands in the end; its two movements are both written, at two times."""
     book = book_of(p1=700)
@@ -79,16 +66,6 @@ def test_a_bet_opened_and_closed() -> None:
     assert book.changes.new_bets["b1"].state is BetState.CLOSED
     assert [(each.amount_cents, each.at_millis) for each in book.changes.postings] == [(500, 2_000), (1250, 2_001)]
     assert book.changes.accounts == {"p1": Account("p1", 1_450, 2_001)}
-
-
-def test_a_bet_loaded_and_closed() -> None:
-    """A bet that was there already is changed, not new."""
-    book = book_of(p1=700)
-    applied(book, withdraw())
-    book.changes = Changes()
-    applied(book, deposit())
-    assert book.changes.new_bets == {}
-    assert book.changes.changed_bets["b1"].state is BetState.CLOSED
 
 
 def test_a_loss_moves_the_time() -> None:
@@ -105,37 +82,11 @@ def test_a_loss_moves_the_time() -> None:
     assert book.changes.accounts == {"p1": Account("p1", 200, claimed.at_millis)} == {"p1": Account("p1", 200, 2_002)}
 
 
-def test_a_tombstone_and_its_withdraw() -> None:
-    """Never a debit beside a tombstone, in one batch either."""
-    book = book_of(p1=700)
-    assert codes(applied(book, rollback(), withdraw())) == ["BET_NOT_FOUND", "BET_ROLLED_BACK"]
-    assert book.changes.postings == []
-    assert [(call.operation, call.held) for call in book.changes.calls] == [("rollback", False), ("withdraw", True)]
-
-
-def test_claims_and_their_repeat() -> None:
-    """One claim, with its body kept."""
-    book = book_of(p1=0)
-    body = b'{"claim": 1}'
-    applied(book, claim(body=body), claim(body=b"other bytes"))
-    assert book.changes.claims == {"claim-1": body}
-    assert book.accounts["p1"].balance_cents == 300
-
-
 def test_a_claim_made_by_hand() -> None:
     """Without a body, what the service would have written is kept."""
     book = book_of(p1=0)
     applied(book, claim())
     assert book.changes.claims == {"claim-1": encode_call(claim())}
-
-
-def test_a_balance_is_never_written() -> None:
-    """Neither for a question nor for a repeat nor for a refused withdraw is there anything to write."""
-    book = book_of(p1=700)
-    applied(book, withdraw())
-    book.changes = Changes()
-    applied(book, ask_balance(), ask_balance("p9"), withdraw())
-    assert not book.changes
 
 
 @pytest.mark.parametrize(
@@ -153,15 +104,6 @@ def test_what_has_to_be_written(call: WebhookCall, written: bool) -> None:
     book = book_of(p1=700)
     applied(book, call)
     assert bool(book.changes) is written
-
-
-@pytest.mark.parametrize("what", ["calls", "new_bets", "changed_bets", "anomalies"])
-def test_each_change_alone(what: str) -> None:
-    """Each kind of row is reason enough."""
-    changes = Changes()
-    assert not changes
-    setattr(changes, what, ["row"])
-    assert changes
 
 
 # --- what is kept to look at ------------------------------------------------------------------------------------------
@@ -201,15 +143,6 @@ def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     ]
     for_programs = {"event": "ledger.anomaly", "anomaly": "early_deposit", "operation": "deposit"}
     assert vars(caplog.records[0]).items() >= (for_programs | {"code": "BET_NOT_FOUND"}).items()
-
-
-def test_an_odd_success_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A rollback of another amount is done, and told (C07)."""
-    with caplog.at_level(logging.INFO, "game_operator.ledger"):
-        applied(book_of(p1=700), withdraw(), rollback(amount_cents=1))
-    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
-        "amount_differs: a rollback of bet 'b1' was answered SUCCESS"
-    ]
 
 
 PLACED = withdraw(round_id="r1", game="g1", instance_id="i1")
@@ -289,33 +222,6 @@ def test_needs(call: WebhookCall, bets: set[str], calls: set[tuple[str, str]]) -
 
 
 @pytest.mark.parametrize(
-    ("call", "account"),
-    [
-        (withdraw(), "wallet"),
-        (claim(), "wallet"),
-        (ask_balance(), "wallet"),
-        (deposit(), "p1"),
-        (rollback(), "p1"),
-    ],
-    ids=["withdraw", "claim", "balance", "deposit", "rollback"],
-)
-def test_whose_account(call: WebhookCall, account: str) -> None:
-    """``account_of`` is asked about a withdraw, a claim and a balance; the others are bound by their bet."""
-    asked: list[Any] = []  # Any: calls of three classes.
-
-    def account_of(call: Any) -> str:
-        asked.append(call)
-        return "wallet"
-
-    terms = Terms(account_of=account_of)
-    needs = Needs("")
-    needs.add(call, terms)
-    assert needs.accounts == {account}
-    assert asked == ([call] if account == "wallet" else [])
-    assert Book().account_key(call, terms) == account
-
-
-@pytest.mark.parametrize(
     ("call", "with_may_bet", "with_after"),
     [(withdraw(), True, True), (deposit(), False, True), (rollback(), False, True), (ask_balance(), False, False)],
 )
@@ -341,17 +247,6 @@ def test_a_bet_binds_its_account() -> None:
     applied(book, rollback("b2", tx_id=None), terms=mapped)
     assert book.account_key(withdraw("b2"), mapped) == "wallet"
     assert book.account_key(withdraw("b2"), TERMS) == "p1"
-
-
-def test_an_account_that_there_is_not_is_kept_by_its_key() -> None:
-    """A decline remembers the account that was asked for, so that it is found once it is opened."""
-    book = Book()
-    assert book.accounts.get(book.account_key(ask_balance(), TERMS)) is None
-    applied(book, withdraw(), terms=Terms(account_of=lambda call: "wallet"))
-    assert book.bets["b1"].account == book.calls["withdraw", withdraw().tx_id].account == "wallet"
-    book.accounts["wallet"] = Account("wallet", 70)
-    [again] = applied(book, withdraw(tx_id="t"))
-    assert (again.code, again.balance_cents) == ("DUPLICATE_TRANSACTION", 70)
 
 
 def test_a_claim_keeps_its_account() -> None:
@@ -395,119 +290,7 @@ def test_the_source_of_a_bet() -> None:
     assert book.changes.postings == [Posting("p1", None, 500, "staging", "withdraw", "withdraw:bet:b1", 2_000)]
 
 
-@pytest.mark.parametrize(
-    ("cents", "expected"),
-    [(5, Posting(None, "p1", 5, "s", "o", "t", 7)), (-5, Posting("p1", None, 5, "s", "o", "t", 7))],
-)
-def test_posting(cents: int, expected: Posting) -> None:
-    """Every movement is from one account to another, the house or a player's, and above zero."""
-    assert posting("p1", cents, "s", "o", "t", 7) == expected
-
-
 # --- the script over a book -------------------------------------------------------------------------------------------
-
-
-class _AnySource:
-    """Takes calls of every source."""
-
-    def knows(self, source: str) -> bool:
-        return True
-
-    def settle(self, source: str) -> Any:
-        raise AssertionError(f"{source} is known")
-
-
-class _Rows:
-    """A database that keeps its rows in a book, and counts how often it was read."""
-
-    sources = _AnySource()
-    key_parts = step_cents = 1
-
-    def __init__(self, book: Book) -> None:
-        self.book = book
-        self.loads = 0
-        self.stored: list[Changes] = []
-
-    def load(self, needs: Needs) -> Any:
-        yield from ()
-        self.loads += 1
-        book = self.book
-        return Loaded(
-            [book.accounts[key] for key in needs.accounts if key in book.accounts],
-            [book.bets[key] for key in needs.bets if key in book.bets],
-            [book.calls[key] for key in needs.calls if key in book.calls],
-            2_000,
-        )
-
-    def store(self, source: str, changes: Changes, *, was: Any) -> Any:
-        yield from ()
-        self.stored.append(changes)
-
-    def balance_now(self, _account: str) -> Any:
-        yield from ()
-
-    def restate(self, *_: Any) -> Any:
-        yield from ()
-
-
-def run(rows: _Rows, *items: Item, perform: Any = None) -> list[Any]:
-    """Apply *items* as one batch."""
-    return run_steps(apply_items(items, cast("SqlDialect", rows)), perform or (lambda step: step))
-
-
-def test_rows_that_only_a_bet_can_name_are_loaded_too() -> None:
-    """The account of a mapped bet and the identity of a rollback without tx_id: read again until all is there."""
-    book = book_of(p1=0, wallet=5_000)
-    mapped = Terms(account_of=lambda call: "wallet")
-    applied(book, withdraw(tx_id="t"), terms=mapped)
-    applied(book, rollback(tx_id=None))
-    rows = _Rows(book)
-    [outcome] = run(rows, Item(rollback(tx_id=None), TERMS))
-    assert (outcome.code, outcome.replayed, outcome.balance_cents) == (None, True, 5_000)
-    assert rows.loads == 2
-
-
-def test_one_failing_item_fails_alone() -> None:
-    """What an operator's own code raises is one item's result; the others are applied."""
-
-    def raises(call: Any) -> str:
-        raise KeyError("who")
-
-    rows = _Rows(book_of(p1=700))
-    first, second, third = run(
-        rows, Item(withdraw("b1"), Terms(account_of=raises)), Item(withdraw("b2"), TERMS), Item(ask_balance(), TERMS)
-    )
-    assert isinstance(first, KeyError)
-    assert (second.applied, third.balance_cents) == (True, 200)
-    assert list(rows.stored[0].new_bets) == ["b2"]
-
-
-def test_nothing_to_write_is_not_written() -> None:
-    """A read stores nothing."""
-    rows = _Rows(book_of(p1=700))
-    run(rows, Item(ask_balance(), TERMS))
-    assert rows.stored == []
-
-
-def test_after_follows_the_writing() -> None:
-    """The operator's own statements find the call stored; a balance has none."""
-    rows = _Rows(book_of(p1=700))
-    seen: list[tuple[str, bool, object, int]] = []
-    terms = Terms(
-        after=lambda call, outcome, connection: seen.append(
-            (call.operation, outcome.applied, connection, len(rows.stored))
-        )
-    )
-    run(rows, Item(withdraw(), terms), perform=lambda step: step.answered("lent"))
-    run(rows, Item(ask_balance(), terms), perform=lambda step: step.answered("lent"))
-    assert seen == [("withdraw", True, "lent", 1)]
-
-
-def test_records_are_compared_by_all_fields() -> None:
-    """A bet record is a plain value."""
-    bet = BetRecord("b", "p", "p", None, None, None, 1, None, BetState.OPEN, 0)
-    assert bet == bet._replace()
-    assert bet != bet._replace(source="s")
 
 
 # --- sources and accounts ---------------------------------------------------------------------------------------------

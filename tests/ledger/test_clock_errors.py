@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.errors import AccountNotFoundError, LedgerError
+from game_operator.errors import LedgerError
 from game_operator.ledger import SqlLedger, TableAccounts
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
@@ -87,25 +87,6 @@ def test_an_account_comes_back_from_the_future(database_url: str) -> None:
         assert ledger.balance("p1") == 10_000 - 3 * 500 + 3 * 1_250
 
 
-def test_one_account_is_corrected_alone(database_url: str) -> None:
-    """Another stays where it is, and its postings in the future are still found."""
-    with opened(database_url) as ledger:
-        for player in ("p1", "p2"):
-            ledger.open_account(player, Decimal(100))
-        moved(database_url, 365 * DAY)
-        ledger.correct_time("p1")
-        assert ledger.apply(withdraw("b1")).at_millis < now_of(database_url) + DAY
-        assert ledger.apply(withdraw("b2", "p2")).at_millis > now_of(database_url) + 364 * DAY
-        ledger.correct_time("p2")
-        # Twice, for the clock was wrong once more.
-        ledger.apply(withdraw("b3", "p2"))
-        moved(database_url, 365 * DAY)
-        ledger.correct_time("p2")
-        ledger.apply(withdraw("b4", "p2"))
-        damage(database_url, ["UPDATE {p}accounts SET at_millis = 1 WHERE account = 'p2'"])
-        assert [(each.kind, each.account) for each in ledger.verify().findings] == [("account_too_early", "p2")]
-
-
 @pytest.mark.parametrize("at", ["corrected", "later"])
 def test_a_correction_excuses_nothing_else(database_url: str, at: str) -> None:
     """A time that goes back among the postings before it, or among those after it, is a finding as ever."""
@@ -121,17 +102,6 @@ def test_a_correction_excuses_nothing_else(database_url: str, at: str) -> None:
         damage(database_url, [f"UPDATE {{p}}postings SET at_millis = at_millis + {DAY // 2} WHERE tx_id = '{wrong}'"])
         kinds = [each.kind for each in ledger.verify().findings]
         assert kinds == (["time_goes_back"] if at == "corrected" else ["account_too_early", "time_goes_back"])
-
-
-def test_an_account_whose_time_is_right(database_url: str) -> None:
-    """Nothing is changed, and one that is unknown is said to be."""
-    with opened(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        with pytest.raises(LedgerError, match="its time is not in the future, and nothing was changed"):
-            ledger.correct_time("p1")
-        with pytest.raises(AccountNotFoundError):
-            ledger.correct_time("p2")
-    assert rows(database_url, "SELECT * FROM {p}corrections") == []
 
 
 def test_in_the_operators_own_table(database_url: str) -> None:

@@ -1,6 +1,5 @@
 """currency_of: the currency of each call and bet is kept for totals, and is never a reason to refuse money."""
 
-import asyncio
 import enum
 import logging
 from collections.abc import Callable
@@ -9,16 +8,13 @@ from typing import Any
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import MovingCall
-from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
-from game_operator.webhooks import WithdrawCall
+from game_operator.wallet import Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.joined_wallets import WALLETS, WalletKind
-from tests.support.raw_sql import rows, run
+from tests.support.raw_sql import rows
 
 KEPT = "SELECT operation, tx_id, instance_id, game, currency FROM {p}calls WHERE operation <> 'open' ORDER BY at_millis"
-OWN = "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)"
 
 
 class Money(str, enum.Enum):  # noqa: UP042 - as operators have written them for years
@@ -115,41 +111,3 @@ def test_a_wrong_answer_refuses_nothing(url: str, after: Any, caplog: pytest.Log
             assert [row[4] for row in rows(url, KEPT) if row[1].endswith(f":{answer}")] == [currency] * 2
             assert bool(caplog.records) == bool(logged)
             assert all(logged in record.getMessage() for record in caplog.records)
-
-
-async def test_awaited(database_url: str) -> None:
-    """An AsyncWallet keeps it as a Wallet does."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        wallet = AsyncWallet(ledger, currency_of=by_operation)
-        await asyncio.gather(*(wallet.withdraw(withdraw(f"b{number}")) for number in range(3)))
-        assert {bet.currency async for bet in ledger.bets()} == {"EUR"}
-
-
-def _joined(kind: WalletKind, url: str) -> None:
-    run(url, OWN)
-    with kind.open(url) as opened:
-        portal: Any = opened.portal
-        ask: Any = portal.call if portal else lambda work, *arguments: work(*arguments)
-        ask(opened.ledger.open_account, "p1", Decimal(100))
-        wallet = opened.wallet(None, currency_of=by_operation)
-        assert opened.call(wallet, WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)).code is None
-        assert opened.call(wallet, deposit("b1")).code is None
-        assert ask(opened.ledger.bet, "b1").currency == "EUR"
-    assert sorted(row[4] for row in rows(url, KEPT)) == ["EUR", "USD"]
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize("kind", WALLETS, ids=str)
-@pytest.mark.drawn(6)
-def test_joined(kind: WalletKind, request: pytest.FixtureRequest, tmp_path: Any) -> None:
-    """Joined wallets of every kind keep it, too."""
-    is_sqlite = kind.database == "sqlite"
-    _joined(kind, f"sqlite:///{tmp_path / 'wallet.db'}" if is_sqlite else request.getfixturevalue("postgres_url"))
-
-
-def test_a_joined_wallet_takes_it_by_name_alone(sqlite_url: str) -> None:
-    """Its place among the arguments is not promised."""
-    with SqlLedger(sqlite_url) as ledger:
-        wallet = JoinedWallet(ledger, lambda: None, currency_of=by_operation)  # type: ignore[arg-type,return-value]
-        assert wallet.terms.currency_of is by_operation

@@ -1,31 +1,21 @@
 """Partitions of postings by day on PostgreSQL: made, archived and dropped, without rights to make tables."""
 
 import csv
-import errno
-import json
-import os
-import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import psycopg
 import pytest
 
-from game_operator.cli import main
-from game_operator.ledger import MaintainReport, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain
-from game_operator.ledger.books import retention as module
 from game_operator.ledger.books.maintain import Maintenance
-from game_operator.ledger.books.retention import DAYS_AHEAD, fold_day, make_day, missing_days, partitioned_days
+from game_operator.ledger.books.retention import fold_day, make_day, missing_days, partitioned_days
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -189,57 +179,6 @@ def test_a_day_is_archived_and_dropped(ledger: SqlLedger, postgres_url: str, tmp
     assert ledger.totals().by_currency()[0].wins == before[0].wins
 
 
-def test_what_maintain_does_with_days(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
-    """A day stays while a bet of it is OPEN or something of it is damaged; an empty one goes without a file."""
-    assert ledger.apply(withdraw("open")).applied
-    day = age(postgres_url, 120)
-    empty = today() - timedelta(110)
-    bounds = f"FROM ({number(empty) * DAY}) TO ({(number(empty) + 1) * DAY})"
-    run(postgres_url, f"CREATE TABLE {part(empty)} PARTITION OF {{p}}postings FOR VALUES {bounds}")
-    ledger.open_account("p2", Decimal(1))
-
-    def maintained() -> MaintainReport:
-        return ledger.maintain(drop_after=QUARTER, archive=tmp_path)
-
-    report = maintained()
-    assert ledger._read(lambda: missing_days(P)) == []
-    assert (report.sound, rows(postgres_url, WHERE)[0]) == (True, (part(day), 4))
-    assert report.kept == ((str(day), "open bets"),)
-    assert [(each.postings, each.file) for each in report.dropped] == [(0, "")]
-    assert ledger.apply(deposit("open")).applied
-    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'x' WHERE id = 4"])
-    report = maintained()
-    assert (report.sound, report.kept) == (False, ((str(day), "findings"),))
-    assert list(tmp_path.iterdir()) == []
-    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'withdraw:bet:open' WHERE id = 4"])
-    runs = [maintained() for _ in range(2)]
-    assert [(each.finished, each.sound) for each in runs] == [(True, True)] * 2
-    assert [each.postings for report in runs for each in report.dropped] == [4]
-    assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
-    (file,) = tmp_path.iterdir()
-    assert len(file.read_text("utf-8").splitlines()) == 5
-    assert ledger.verify(full=True).sound
-
-
-def test_a_day_that_another_run_drops_meanwhile(
-    ledger: SqlLedger, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is not listed, and no file of it is kept."""
-    day = age(postgres_url, 100)
-    close_and_seal(ledger)
-    folded = module.fold_day
-
-    def first(prefix: str, number: int) -> Any:
-        with SqlLedger(postgres_url) as other:
-            assert other._write(lambda: folded(P, number)).reason == ""
-        return folded(prefix, number)
-
-    monkeypatch.setattr(module, "fold_day", first)
-    report = ledger.maintain(drop_after=QUARTER)
-    assert (report.dropped, report.kept) == ((), ())
-    assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
-
-
 def test_a_day_of_which_more_is_sealed_meanwhile(
     ledger: SqlLedger, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,40 +221,6 @@ def test_a_day_that_is_not_folded(ledger: SqlLedger, postgres_url: str, reason: 
     assert ledger._write(lambda: fold_day(P, number(day))) == (reason, 0)
     assert rows(postgres_url, PARTS) == parts
     assert rows(postgres_url, "SELECT count(*) FROM {p}carried") == [(0,)]
-
-
-def test_a_day_that_is_too_young(ledger: SqlLedger, postgres_url: str) -> None:
-    """It was over 89 days ago; and a day before Christ has the name of another."""
-    day = age(postgres_url, 90)
-    close_and_seal(ledger)
-    assert ledger._write(lambda: fold_day(P, number(day))).reason == "not 90 days over"
-    fold = "SELECT reason FROM {p}fold_day(CAST(? AS date))"
-    assert rows(postgres_url, fold, f"{day} BC") == [("not 90 days over",)]
-
-
-def test_maintain_beside_a_backup(ledger: SqlLedger, postgres_url: str) -> None:
-    """pg_dump keeps a lock on all tables: no day is made or folded, and all the rest is done."""
-    age(postgres_url, 100)
-    ledger.open_account("p2", Decimal(1))
-    with (
-        psycopg.connect(postgres_url) as dump,
-        SqlLedger(postgres_url, patience_seconds=1) as keeper,
-    ):
-        dump.execute(f"LOCK TABLE {P}postings IN ACCESS SHARE MODE".encode())
-        report = keeper.maintain(drop_after=QUARTER)
-    assert (report.finished, report.sound) == (True, True)
-    assert report.sealed > 0
-    assert ledger._read(lambda: missing_days(P))
-    assert [each.reason for each in report.kept] == ["busy"]
-    assert ledger.maintain().finished
-    assert ledger._read(lambda: missing_days(P)) == []
-
-
-def test_a_copy_with_a_name_that_is_no_day(ledger: SqlLedger, postgres_url: str) -> None:
-    """Its name has as many characters as a partition's."""
-    run(postgres_url, "CREATE TABLE {p}postings_2025_old AS SELECT * FROM {p}postings")
-    assert ledger.maintain().finished
-    assert next(check for check in ledger.doctor().checks if check.name == "guards").verdict == "fine"
 
 
 def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str) -> None:
@@ -367,98 +272,7 @@ def test_what_others_make_is_never_run(ledger: SqlLedger, postgres_url: str, nam
     assert ledger.verify(full=True).sound
 
 
-@pytest.mark.usefixtures("ledger")
-def test_days_at_the_ends_of_time(postgres_url: str) -> None:
-    """They are refused or an error, and nothing is changed."""
-    parts = rows(postgres_url, PARTS)
-    ends = ("infinity", "-infinity", "5874897-12-31", "294277-01-01", "4713-01-01 BC", "0001-01-01")
-    for wrong, name in product(ends, ("make", "fold")):
-        with psycopg.connect(postgres_url) as caller:
-            try:
-                found = caller.execute(f"SELECT CAST({P}{name}_day('{wrong}') AS text)".encode()).fetchone()
-            except psycopg.DataError:
-                continue
-            assert found in [("out of range",), ('("not 90 days over",0)',), ("missing",), ("(missing,0)",)]
-    assert rows(postgres_url, PARTS) == parts
-
-
-def test_a_role_with_these_functions_alone(ledger: SqlLedger, postgres_url: str) -> None:
-    """It can run them, and reads and changes nothing else."""
-    day = age(postgres_url, 100)
-    close_and_seal(ledger)
-    role = "porter_" + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f"CREATE ROLE {role} LOGIN")
-    try:
-        for name in ("make", "fold"):
-            run(postgres_url, f"GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO {role}")
-        with psycopg.connect(postgres_url.replace("user=postgres", f"user={role}"), autocommit=True) as porter:
-            folded = porter.execute(f"SELECT CAST({P}fold_day('{today()}') AS text)".encode()).fetchone()
-            assert folded == ('("not 90 days over",0)',)
-            for statement in (f"SELECT FROM {part(day)}", f"DROP TABLE {part(day)}", f"DELETE FROM {P}postings"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    porter.execute(statement.encode())
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")
-
-
-def test_postings_of_a_wrong_clock_move_when_their_day_comes(ledger: SqlLedger, postgres_url: str) -> None:
-    """Those of a clock that was ahead by days or by years are in the default partition, and block no day."""
-    ahead, years = today() + timedelta(30), today() + timedelta(3650)
-    for number, day in enumerate((ahead, years), 2):
-        damage(postgres_url, [f"UPDATE {{p}}postings SET at_millis = {(day - EPOCH).days * DAY} WHERE id = {number}"])
-    assert ledger._write(lambda: make_day(P, str(years))) == "out of range"
-    assert ledger._write(lambda: make_day(P, str(ahead))) == "made"
-    assert rows(postgres_url, WHERE) == [(part(ahead), 1), (f"{P}postings_default", 2)]
-
-
-def _out_of_time(maintained: Maintenance) -> bool:
-    maintained.finished = False
-    return False
-
-
-def test_the_command_says_which_file_cannot_be_written(
-    ledger: SqlLedger,
-    postgres_url: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A full disk ends in a sentence or a document; with room, the next run goes on."""
-    day = age(postgres_url, 100)
-    close_and_seal(ledger)
-    arguments = ["ledger", "maintain", "--database", postgres_url, "--drop-after", "90", "--archive", str(tmp_path)]
-    with monkeypatch.context() as full_disk:
-        full_disk.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-        assert main(arguments) == 2
-        problem = f"'{tmp_path}/{P}postings-{day}-1-4.csv' cannot be written: No space left on device. The day was"
-        assert capsys.readouterr().err.startswith(f"Error: {problem}")
-        assert main([*arguments, "--json"]) == 2
-        assert json.loads(capsys.readouterr().out)["error"]["message"].startswith(problem)
-    assert main(arguments) == 0
-    assert str(day) in capsys.readouterr().out
-    # All is done already, and no time is left.
-    monkeypatch.setattr("game_operator.ledger.books.maintain.Maintenance.goes_on", _out_of_time)
-    assert main(arguments) == 0
-    assert re.match(r"finished +no\b", capsys.readouterr().out)
-
-
 # --- sequences --------------------------------------------------------------------------------------------------------
-
-
-def _above(url: str, day: date) -> str:
-    sql = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ?"
-    return str(rows(url, sql, f"{part(day)}_above")[0][0])
-
-
-def test_a_day_takes_no_ids_of_what_was_sealed(ledger: SqlLedger, postgres_url: str) -> None:
-    """A day that already has postings takes theirs."""
-    ledger._write(lambda: make_day(P, str(today())))
-    assert _above(postgres_url, today()) == "CHECK ((id > 0))"
-    close_and_seal(ledger)
-    assert _above(postgres_url, today() + timedelta(1)) == "CHECK ((id > 0))"
-    ledger._write(lambda: make_day(P, str(today() + timedelta(20))))
-    assert _above(postgres_url, today() + timedelta(20)) == "CHECK ((id > 4))"
 
 
 def test_a_sequence_that_begins_anew_is_set_by_the_next_call(ledger: SqlLedger, postgres_url: str) -> None:
@@ -479,64 +293,7 @@ def test_a_sequence_that_begins_anew_is_set_by_the_next_call(ledger: SqlLedger, 
     assert ledger.verify(full=True).sound
 
 
-def test_a_sequence_that_is_set_back_by_less_loses_nothing(ledger: SqlLedger, postgres_url: str) -> None:
-    """Calls go on and are applied once; verify names the reason, and the next connection sets the sequence."""
-    close_and_seal(ledger)
-    run(postgres_url, "SELECT setval('{p}postings_id_seq', 1, false)")
-    done = ledger.apply(withdraw("b2"))
-    repeat = ledger.apply(withdraw("b2"))
-    assert (done.applied, repeat.applied, repeat.balance_cents) == (True, False, done.balance_cents)
-    assert rows(postgres_url, "SELECT count(*) FROM {p}postings WHERE tx_id = ?", withdraw("b2").tx_id) == [(1,)]
-    found = {finding.kind: finding.detail for finding in ledger.verify(full=True).findings}
-    assert "the sequence of ids was set back" in found["slice_differs"]
-    assert "balance_differs" not in found
-    with SqlLedger(postgres_url) as other:
-        assert other.apply(withdraw("b3")).applied
-    assert rows(postgres_url, "SELECT max(id) FROM {p}postings") == [(1005,)]
-
-
 # --- beside traffic ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.torture
-def test_days_beside_traffic(ledger: SqlLedger, postgres_url: str) -> None:
-    """Calls wait for milliseconds, and none fails, while days are made and folded around them."""
-    old = age(postgres_url, 100)
-    close_and_seal(ledger, DAYS_AHEAD)
-    stop, failures, longest = threading.Event(), [], [0.0] * 4
-
-    def calls(number: int) -> None:
-        with SqlLedger(postgres_url) as mine:
-            mine.open_account(f"c{number}", Decimal(10_000))
-            count = 0
-            while not stop.is_set():
-                count += 1
-                began = time.perf_counter()
-                try:
-                    call = withdraw(f"{number}-{count}", player_id=f"c{number}", amount_cents=1)
-                    assert mine.apply(call).applied
-                except Exception as failed:  # Any failure is one too many.
-                    failures.append(failed)
-                longest[number] = max(longest[number], time.perf_counter() - began)
-
-    threads = [threading.Thread(target=calls, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        time.sleep(1)
-        for ahead in (*range(60, -1, -1), -1):
-            day = str(today() + timedelta(ahead))
-            made = ledger._write(partial(make_day, P, day))
-            assert made == ("there" if 0 <= ahead <= DAYS_AHEAD else "made")
-        assert ledger._write(lambda: fold_day(P, number(old))) == ("", 3)
-        time.sleep(1)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert failures == []
-    assert max(longest) < 2.0, longest
-    assert is_sound_but_for_a_digest(ledger)
 
 
 KILLED: dict[str, Callable[[str], Any]] = {

@@ -1,13 +1,10 @@
 """DjangoLedger: in Django's database, wherever that is at the moment, and connected no longer than needed."""
 
-import json
 import os
 import pickle
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -18,12 +15,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
+from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.django import DjangoLedger, address_in_django
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import is_sqlite, path_in, rows, run
+from tests.support.raw_sql import is_sqlite, path_in, rows
 
 Settings = dict[str, Any]
 SECRET = "p@ss/w0rd %41+&x"
@@ -114,37 +111,6 @@ def test_it_is_connected_for_as_long_as_it_works(alias: str, database_url: str) 
         ledger.balance("p1")
 
 
-def test_the_first_question_may_be_any(alias: str, database_url: str) -> None:
-    """The tables are made by it, for a survey too."""
-    assert DjangoLedger(alias).verify().sound
-    assert list(DjangoLedger(alias).bets()) == []
-
-
-def test_a_failure_leaves_no_connection(alias: str, database_url: str) -> None:
-    """Not even one in the middle of a transaction."""
-    ledger = DjangoLedger(alias)
-    ledger.open_account("p1", Decimal(100))
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("the operator's own")
-
-    from game_operator.ledger import Terms
-
-    with pytest.raises(RuntimeError):
-        ledger.apply(withdraw("b1"), terms=Terms(after=fail))
-    assert (connected(database_url), ledger.balance("p1")) == (0, 10_000)
-
-
-def test_threads_share_it(alias: str, database_url: str) -> None:
-    """Each call once, and no connection is left over."""
-    ledger = DjangoLedger(alias)
-    ledger.open_account("p1", Decimal(100))
-    with ThreadPoolExecutor(4) as threads:
-        outcomes = list(threads.map(lambda number: ledger.apply(withdraw(f"b{number}")), range(12)))
-    assert all(outcome.applied for outcome in outcomes)
-    assert (ledger.balance("p1"), connected(database_url)) == (10_000 - 12 * 500, 0)
-
-
 def test_it_follows_django_to_another_database(
     alias: str, database_url: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -225,41 +191,6 @@ def test_a_database_in_memory(added: Callable[[Settings], str]) -> None:
             ask()
 
 
-def test_tables_are_made_in_that_database_alone(
-    alias: str, database_url: str, added: Callable[[Settings], str], tmp_path: Path, postgres: PostgresServer
-) -> None:
-    """A call that joins another one is refused, as ever: its bets would be in two places."""
-    other_url = f"sqlite:///{tmp_path / 'other.db'}" if is_sqlite(database_url) else postgres.create_database()
-    other = added(settings_of(other_url))
-    with pytest.raises(SchemaError, match=r"are not in the database of connection="):
-        joined(DjangoLedger(alias), other)
-    tables = "information_schema.tables WHERE table_name" if not is_sqlite(other_url) else "sqlite_master WHERE name"
-    assert rows(other_url, f"SELECT count(*) FROM {tables} LIKE 'game_operator%'") == [(0,)]
-    django(other).close()
-    if not is_sqlite(other_url):
-        postgres.drop_database(other_url)
-
-
-@pytest.mark.bare
-def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, tmp_path: Path) -> None:
-    """Under `manage.py test` its tables are in another database than the one that a call joins."""
-    from django.db import transaction
-
-    named = pytest.raises(SchemaError, match=r"Open a ledger on that database .* DjangoLedger\(alias\)")
-    with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger, named, transaction.atomic(using=alias):
-        ledger.apply(withdraw("b1"), connection=django(alias))
-
-
-@pytest.mark.bare
-def test_without_migrate_nothing_is_made(alias: str) -> None:
-    """Neither by a call that joins, nor by another; the statements are told."""
-    ledger = DjangoLedger(alias, migrate=False)
-    with pytest.raises(SchemaError, match="are not in the database of connection="):
-        joined(ledger, alias)
-    with pytest.raises(SchemaError, match="CREATE TABLE game_operator_meta"):
-        ledger.balance("p1")
-
-
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 _PG = {"ENGINE": "django.db.backends.postgresql"}
@@ -273,16 +204,6 @@ _PG = {"ENGINE": "django.db.backends.postgresql"}
             {"NAME": "s h/op", "USER": "u@x", "PASSWORD": SECRET, "HOST": "db.example", "PORT": 5433},
             {"dbname": "s h/op", "user": "u@x", "password": SECRET, "host": "db.example", "port": "5433"},
             id="a server",
-        ),
-        pytest.param(
-            {"NAME": "shop", "HOST": "/run/postgresql", "PORT": ""},
-            {"dbname": "shop", "host": "/run/postgresql"},
-            id="a socket's folder",
-        ),
-        pytest.param(
-            {"NAME": "", "OPTIONS": {"service": "shop", "passfile": "/etc/my pass"}},
-            {"service": "shop", "passfile": "/etc/my pass"},
-            id="a service and a file of passwords",
         ),
         pytest.param(
             {"NAME": "shop", "OPTIONS": {"sslmode": "verify-full", "sslrootcert": "/ca.pem", "connect_timeout": 3}},
@@ -299,33 +220,11 @@ _PG = {"ENGINE": "django.db.backends.postgresql"}
             {"dbname": "shop", "options": r"-c search_path=shop -c role=shop\ owner"},
             id="a role",
         ),
-        pytest.param({"NAME": None}, {"dbname": "postgres"}, id="no name"),
     ],
 )
 def test_settings_of_postgresql(added: Callable[[Settings], str], entry: Settings, expected: Settings) -> None:
     """Each reaches libpq as it stands."""
     assert conninfo_to_dict(address_in_django(added(_PG | entry))) == expected
-
-
-@pytest.mark.bare
-def test_a_role_is_assumed(added: Callable[[Settings], str], postgres_url: str) -> None:
-    """Tables belong to whom Django's belong to."""
-    run(postgres_url, "CREATE ROLE shop_owner")
-    try:
-        run(postgres_url, "GRANT ALL ON SCHEMA public TO shop_owner")
-        ledger = DjangoLedger(added(settings_of(postgres_url) | {"OPTIONS": {"assume_role": "shop_owner"}}))
-        ledger.open_account("p1", Decimal(1))
-        assert rows(postgres_url, "SELECT tableowner FROM pg_tables WHERE tablename = '{p}bets'") == [("shop_owner",)]
-    finally:
-        run(postgres_url, "DROP OWNED BY shop_owner")
-        run(postgres_url, "DROP ROLE shop_owner")
-
-
-def test_what_cannot_be_a_ledgers_database(added: Callable[[Settings], str]) -> None:
-    """Told when the ledger is made."""
-    alias = added({"ENGINE": "django.db.backends.dummy"})
-    with pytest.raises(ConfigurationError, match=r"of the kind unknown. A ledger needs PostgreSQL"):
-        DjangoLedger(alias)
 
 
 @pytest.mark.parametrize("make", ["django", "asyncpg"])
@@ -342,108 +241,3 @@ def test_psycopg_is_missed_at_once(
 
 
 # --- a project --------------------------------------------------------------------------------------------------------
-
-PROJECT = {
-    "settings.py": """
-import json, os
-SECRET_KEY = "of this test alone"
-INSTALLED_APPS = ["casino"]
-DATABASES = json.loads(os.environ["DATABASES"])
-WALLET_CONFIRM = "never"
-""",
-    "casino/__init__.py": "",
-    "casino/migrations/__init__.py": "",
-    "casino/migrations/0001_initial.py": """
-from django.db import migrations, models
-class Migration(migrations.Migration):
-    operations = [migrations.CreateModel("Player", [
-        ("id", models.CharField(max_length=40, primary_key=True)), ("balance", models.BigIntegerField()),
-    ], options={"db_table": "players"})]
-""",
-    "casino/models.py": """
-from django.db import models
-class Player(models.Model):
-    id = models.CharField(max_length=40, primary_key=True)
-    balance = models.BigIntegerField()
-    class Meta:
-        db_table = "players"
-""",
-    "casino/wallet.py": """
-from functools import partial
-from django.conf import settings
-from django.db import transaction
-from game_operator.ledger import TableAccounts
-from game_operator.ledger.django import DjangoLedger
-from game_operator.wallet import JoinedWallet
-ledger = DjangoLedger(accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents"))
-wallet = JoinedWallet(ledger, partial(transaction.atomic, durable=True), confirm=settings.WALLET_CONFIRM)
-""",
-    "casino/tests.py": """
-from django.db import connection, transaction
-from django.test import TestCase, TransactionTestCase
-from casino.models import Player
-from casino.wallet import ledger, wallet
-from game_operator import WithdrawCall
-
-class Joined(TestCase):
-    @classmethod
-    def setUpTestData(cls):
-        Player.objects.create(id="ann", balance=10_000)
-    def place(self):
-        with transaction.atomic():
-            bet = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
-            assert ledger.apply(bet, connection=connection).applied
-        assert Player.objects.get(id="ann").balance == 9_500
-    def test_one(self):
-        self.place()
-    def test_two(self):
-        self.place()
-    def test_a_joined_wallet(self):
-        bet = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
-        for _ in range(2):
-            reply = wallet.withdraw(bet)
-            assert (reply.code, str(reply.balance)) == (None, "95.00")
-
-class OverItsOwnConnection(TransactionTestCase):
-    def test_own(self):
-        Player.objects.create(id="ann", balance=10_000)
-        assert ledger.apply(WithdrawCall(player_id="ann", bet_id="b2", amount_cents=500)).applied
-        assert ledger.balance("ann") == 9_500
-        assert ledger.verify().sound
-""",
-}
-RUNS = {
-    "manage.py test": ("-m", "django", "test", "--noinput"),
-    "pytest-django": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_django.plugin", "--rootdir=."),
-}
-
-
-@pytest.mark.parametrize(
-    ("database", "runner"),
-    [
-        ("postgres", "manage.py test"),
-        ("postgres", "pytest-django"),
-        ("file", "manage.py test"),
-    ],
-)
-@pytest.mark.drawn(1)
-def test_the_tests_of_a_project(tmp_path: Path, postgres: PostgresServer, database: str, runner: str) -> None:
-    """They pass, and the run ends with its database dropped: nobody is connected to it any more."""
-    for name, text in PROJECT.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    entry: Settings = {"ENGINE": "django.db.backends.sqlite3", "NAME": "dev.sqlite3", "TEST": {"NAME": "test.sqlite3"}}
-    if database == "postgres":
-        entry = settings_of(postgres.url) | {"TEST": {"NAME": f"test_of_{runner[:3]}"}}
-    environment = {**os.environ, "DATABASES": json.dumps({"default": entry}), "DJANGO_SETTINGS_MODULE": "settings"}
-    environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    command = [sys.executable, *RUNS[runner], *(["casino/tests.py"] if runner == "pytest-django" else [])]
-    ended = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=50, check=False
-    )
-    told = ended.stdout + ended.stderr
-    assert ended.returncode == 0, told
-    assert ("OK" if runner == "manage.py test" else "4 passed") in told
-    assert not (tmp_path / "test.sqlite3").exists()
-    assert rows(postgres.url, "SELECT count(*) FROM pg_database WHERE datname LIKE 'test_of_%'") == [(0,)]

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,8 @@ import psycopg
 import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger, sqlite
-from game_operator.ledger.doctor import examination, examined, ledger_checks, place_checks
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
+from game_operator.ledger.doctor import examination, place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION, toml_texts
 from game_operator.ledger.staff.queries import survey
@@ -36,10 +35,6 @@ def now() -> int:
 
 NOW = now()
 TEXTS = toml_texts(examination.__package__, "doctor.toml")
-
-
-def examine(url: str) -> DoctorReport:
-    return doctor_report(url, DEFAULT_PREFIX)
 
 
 def found(url: str, name: str) -> list[tuple[str, str]]:
@@ -82,20 +77,6 @@ def on_sqlite(tmp_path: Path) -> str:
 
 
 # --- Every case -------------------------------------------------------------------------------------------------------
-
-_CODE = "".join(
-    Path(str(module.__file__)).read_text() for module in (examined, examination, ledger_checks, place_checks)
-)
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_what_is_said_is_said_by_the_code(name: str) -> None:
-    """No text is left of a case that no check finds. Settings and states of a file system are cases by their names."""
-    own = {"on", "off", "network", "shared", "volatile", "disk"}
-    cases = {each for each, text in TEXTS[name].items() if isinstance(text, dict)}
-    assert sorted(each for each in cases - own if f'"{each}"' not in _CODE) == []
-    assert any(TEXTS[name][each]["verdict"] != "fine" for each in cases) or name == "timeline"
-    assert all({"verdict", "found"} <= TEXTS[name][each].keys() for each in cases)
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
@@ -159,16 +140,6 @@ def test_anomalies_by_age(served: str) -> None:
         assert verdicts(served, "anomalies") == {"fine"}
 
 
-def test_findings_by_age(served: str) -> None:
-    """Likewise what a reconciliation has found."""
-    names = "id, kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, last_at_millis, seen"
-    assert verdicts(served, "findings") == {"fine"}
-    for number, (age, expected) in enumerate([(DAY // 2, "advice"), (8 * DAY, "finding")]):
-        values = f"{number}, 'k', '', '{number}', '', 'd', 1, {now() - age}, 1, 1"
-        run_sql(served, f"INSERT INTO {{p}}findings ({names}) VALUES ({values})")
-        assert verdicts(served, "findings") == {expected}
-
-
 NIGHTS = [(None, "advice"), (2 * DAY - 60_000, "fine"), (2 * DAY, "advice"), (30 * DAY, "finding")]
 
 
@@ -183,28 +154,6 @@ def test_the_age_of_what_is_done_each_night(served: str) -> None:
             assert verdicts(served, name) == {wanted}, (name, age)
 
 
-def test_damage_that_was_found(served: str) -> None:
-    """It is said until a run finds it sound."""
-    with SqlLedger(served) as ledger:
-        assert ledger.maintain().sound
-    assert verdicts(served, "verified") == {"fine"}
-    run_sql(served, "UPDATE {p}slices SET findings = 1")
-    assert verdicts(served, "verified") == {"fine", "finding"}
-
-
-def test_other_sources_and_ledgers(served: str) -> None:
-    """Several are an advice that names them."""
-    assert found(served, "sources") == [("fine", "calls of '' are taken")]
-    with SqlLedger(served) as ledger:
-        ledger.add_source("live")
-    assert found(served, "sources") == [("advice", "calls of '', 'live' are taken")]
-    run_sql(served, "DELETE FROM {p}sources")
-    assert verdicts(served, "sources") == {"fine"}
-    assert verdicts(served, "other ledgers") == {"fine"}
-    SqlLedger(served, table_prefix="casino_").close()
-    assert found(served, "other ledgers") == [("advice", "the tables casino_* are other ledgers")]
-
-
 def test_triggers_that_are_gone(served: str) -> None:
     """They keep postings as they are."""
     assert verdicts(served, "guards") == {"fine"}
@@ -214,50 +163,6 @@ def test_triggers_that_are_gone(served: str) -> None:
     if not is_sqlite(served):  # A partition's goes with it.
         text += ", game_operator_postings_stay on game_operator_postings_default"
     assert found(served, "guards") == [("finding", text)]
-
-
-def _switched_off(url: str, table: str) -> str:
-    """Return what is said while the triggers of *table* are off."""
-    run_sql(url, f"ALTER TABLE {table} DISABLE TRIGGER ALL")
-    ((verdict, text),) = found(url, "guards")
-    run_sql(url, f"ALTER TABLE {table} ENABLE TRIGGER ALL")
-    assert verdict == "finding"
-    assert verdicts(url, "guards") == {"fine"}
-    return text.removeprefix("these triggers are missing or switched off: ")
-
-
-def test_triggers_of_partitions(on_postgres: str) -> None:
-    """Each has its own, also the default one and a folded day."""
-    ahead = datetime.now(UTC).date() + timedelta(10)
-    for more in range(4):
-        run_sql(on_postgres, "SELECT {p}make_day(?)", ahead + timedelta(more))
-    assert verdicts(on_postgres, "guards") == {"fine"}
-    names = [f"{DEFAULT_PREFIX}postings_{end}" for end in ("default", f"{ahead:%Y%m%d}")]
-    stay, remain = f"{DEFAULT_PREFIX}postings_stay", f"{DEFAULT_PREFIX}postings_remain"
-    for name in names:
-        assert _switched_off(on_postgres, name) == f"{stay} on {name}, {remain} on {name}"
-    run_sql(on_postgres, f"ALTER TABLE {{p}}postings DETACH PARTITION {names[-1]}")
-    assert verdicts(on_postgres, "guards") == {"fine"}
-    assert _switched_off(on_postgres, names[-1]) == f"{remain} on {names[-1]}"
-    run_sql(on_postgres, "ALTER TABLE {p}postings DISABLE TRIGGER ALL")
-    ((_, text),) = found(on_postgres, "guards")
-    assert text.endswith(", …")
-
-
-def test_no_ledger_there(served: str) -> None:
-    """The place is examined all the same, and the ledgers that are there are named."""
-    report = doctor_report(served, "casino_")
-    (tables,) = [check for check in report.checks if check.name == "tables"]
-    assert (tables.verdict, "Ledgers in this database: game_operator_*" in tables.todo) == ("finding", True)
-    assert "sources" not in {check.name for check in report.checks}
-
-
-def test_a_disk_that_is_full(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also the server's, where it is this machine's."""
-    monkeypatch.setattr(examined, "_LEAST_SHARE", 0)
-    for least, expected in ((0, "fine"), (1 << 60, "finding")):
-        monkeypatch.setattr(examined, "_LEAST_BYTES", least)
-        assert verdicts(served, "disk") == {expected}
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
@@ -311,20 +216,6 @@ def test_a_network_file_system_is_refused_before_a_file_is_made(
     SqlLedger("sqlite:///:memory:").close()
 
 
-def test_where_nothing_says_what_is_mounted(on_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As elsewhere than on Linux: the ledger opens, and the doctor says that it does not know."""
-    monkeypatch.setattr(sqlite, "mount_table", lambda: "")
-    assert verdicts(on_sqlite, "file system") == {"not visible"}
-    SqlLedger(on_sqlite).close()
-
-
-def test_a_mount_above_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The later one hides the earlier one at the same place."""
-    table = MOUNTS.format(root="ext4", folder=tmp_path, kind="nfs4") + f"50 22 0:50 / {tmp_path} rw - xfs /dev/vdb rw\n"
-    monkeypatch.setattr(sqlite, "mount_table", lambda: table)
-    assert sqlite.file_system_of(str(tmp_path / "wallet.db")) == ("xfs", str(tmp_path))
-
-
 def test_another_journal_mode(on_sqlite: str) -> None:
     """Somebody has turned it back; opening turns it on again."""
     assert found(on_sqlite, "journal mode") == [("fine", "WAL, synchronous FULL")]
@@ -336,7 +227,7 @@ def test_another_journal_mode(on_sqlite: str) -> None:
 def test_a_file_that_is_damaged(on_sqlite: str) -> None:
     """A file that is no database cannot be read."""
     Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
-    assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
+    assert [check.name for check in doctor_report(on_sqlite, DEFAULT_PREFIX).findings] == ["can be read"]
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -378,10 +269,6 @@ def role(on_postgres: str) -> Iterator[str]:
     run_sql(on_postgres, f"DROP ROLE {name}")
 
 
-def as_role(url: str, role: str) -> str:
-    return url.replace("user=postgres", f"user={role}")
-
-
 ROLES = [
     ("SELECT", ""),
     ("INSERT, UPDATE", ""),
@@ -401,39 +288,6 @@ def test_roles_with_too_many_rights(on_postgres: str, role: str) -> None:
         assert [(role in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
 
 
-def test_what_a_reader_may_not_see(on_postgres: str, role: str) -> None:
-    """SELECT is enough to run it, and what stays hidden is said and never fine; the owner's rights are noticed."""
-    url = as_role(on_postgres, role)
-    assert found(url, "tables") == [
-        ("finding", "game_operator_* cannot be read: permission denied for table game_operator_meta")
-    ]
-    assert not examine(url).sound
-    run_sql(on_postgres, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-    run_sql(on_postgres, f"REVOKE SELECT ON game_operator_bets FROM {role}")
-    run_sql(on_postgres, "REVOKE USAGE ON SEQUENCE game_operator_postings_id_seq FROM PUBLIC")
-    with psycopg.connect(on_postgres):
-        checks = examine(url).checks
-    hidden = {check.name for check in checks if check.verdict == "not visible"}
-    assert hidden == {"disk", "open bets", "sequences", "transactions"}
-    assert all(check.found.startswith("not visible") for check in checks if check.name in hidden)
-    assert [verdict for verdict, _ in found(url, "rights")] == ["fine"]
-    run_sql(on_postgres, f"ALTER TABLE game_operator_calls OWNER TO {role}")
-    assert found(url, "rights")[0] == (
-        "advice",
-        f"{role} owns the tables, and so may drop them and switch their triggers off",
-    )
-
-
-def test_a_sequence_behind_its_ids(on_postgres: str, role: str) -> None:
-    """The owner's ledger sets it, and a reader's does not."""
-    assert verdicts(on_postgres, "sequences") == {"fine"}
-    run_sql(on_postgres, "SELECT setval(pg_get_serial_sequence('{p}postings', 'id'), 1, false)")
-    assert verdicts(on_postgres, "sequences") == {"advice"}
-    run_sql(on_postgres, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-    run_sql(on_postgres, f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}")
-    assert verdicts(as_role(on_postgres, role), "sequences") == {"finding"}
-
-
 def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By whom, and since when; those that hold none are no concern of ours."""
     with psycopg.connect(on_postgres) as other:
@@ -447,48 +301,11 @@ def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: py
         assert verdicts(on_postgres, "transactions") == {"fine"}
 
 
-def test_connections_that_are_left(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before none is."""
-    assert verdicts(on_postgres, "connections") == {"fine"}
-    monkeypatch.setattr(place_checks, "_LEAST_CONNECTIONS", 1_000)
-    assert verdicts(on_postgres, "connections") == {"advice"}
-
-
 def test_an_invalid_unique_index(on_postgres: str) -> None:
     """As REINDEX CONCURRENTLY leaves one that failed."""
     assert verdicts(on_postgres, "indexes") == {"fine"}
     run_sql(on_postgres, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{p}calls_pkey')")
     assert found(on_postgres, "indexes") == [("finding", "these unique indexes are invalid: game_operator_calls_pkey")]
-
-
-def test_a_default_partition_with_postings(on_postgres: str) -> None:
-    """As a wrong clock fills it. Another table stands for the one that a migration makes."""
-    run_sql(
-        on_postgres,
-        "ALTER TABLE {p}postings RENAME TO postings_before; CREATE TABLE {p}postings (LIKE postings_before) "
-        "PARTITION BY RANGE (at_millis); CREATE TABLE {p}postings_rest PARTITION OF {p}postings DEFAULT",
-    )
-    assert verdicts(on_postgres, "default partition") == {"fine"}
-    run_sql(on_postgres, "INSERT INTO {p}postings SELECT * FROM postings_before LIMIT 1")
-    assert found(on_postgres, "default partition") == [("advice", "there are postings in game_operator_postings_rest")]
-
-
-def test_a_table_that_is_locked(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doctor does not wait for long, and goes on with the other checks."""
-    monkeypatch.setattr(examination, "_WAIT", examination._WAIT.replace("2s", "50ms"))
-    with psycopg.connect(on_postgres) as other:
-        other.execute("LOCK TABLE game_operator_bets")
-        assert verdicts(on_postgres, "open bets") == {"not visible"}
-
-
-def test_an_encoding_that_cannot_hold_all_ids(postgres: PostgresServer) -> None:
-    """The doctor says so, too."""
-    run_sql_alone(postgres.url, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
-    url = postgres.url.replace("/postgres?", "/latin?")
-    try:
-        assert found(url, "server") == [("finding", "the database has the encoding LATIN1")]
-    finally:
-        postgres.drop_database(url)
 
 
 def run_sql_alone(url: str, statement: str) -> None:
@@ -584,16 +401,3 @@ def test_a_standby(strict: PostgresServer) -> None:
         run_sql(strict.url, "SELECT pg_promote()")
         with starting.result() as ledger:
             assert ledger.apply(deposit("b1")).applied
-
-
-def test_opening_by_a_role_that_may_not_read_postings(on_postgres: str, role: str) -> None:
-    """It serves as before: nobody compares its clock."""
-    run_sql(on_postgres, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
-    run_sql(on_postgres, f"REVOKE SELECT ON game_operator_postings FROM {role}")
-    with SqlLedger(as_role(on_postgres, role)) as ledger:
-        assert ledger.balance("p1") == 9_500
-
-
-def test_check_is_a_value() -> None:
-    """Its fields are what the documents of the command line have."""
-    assert DoctorCheck._fields == ("name", "verdict", "found", "why", "todo")

@@ -22,16 +22,15 @@ from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.by_hand import resolve
 from game_operator.errors import SchemaError, UnknownSourceError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
-from game_operator.ledger.books.retention import make_day
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.tables import VERSION, table_names
 from game_operator.ledger.rules.book import Item, NewFinding
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
-from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
+from game_operator.wallet import AsyncWallet, JoinedWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.ledgers import store_of
@@ -39,7 +38,7 @@ from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 from tests.support.repairs import lost, nothing, pay, repair
 from tests.support.retention import drop
-from tests.support.webhooks import DEPOSIT, ROLLBACK, WITHDRAW, code_of, encoded, signed
+from tests.support.webhooks import DEPOSIT, code_of, encoded, signed
 
 P = DEFAULT_PREFIX
 REFUSED = f"older than version {NEXT} may not write any more.*upgrade it and repeat the call"
@@ -216,43 +215,10 @@ def test_nothing_is_written_behind_the_fence(stage: Stage, writing: str) -> None
     assert after != before | {f"{P}meta": after[f"{P}meta"]}
 
 
-def test_partitions_are_made_by_no_older_program(postgres_url: str) -> None:
-    """The functions of the schema look at no version; who calls them does."""
-    with SqlLedger(postgres_url) as ledger:
-        raise_fence(postgres_url)
-        before = content(postgres_url)
-        with pytest.raises(SchemaError, match=REFUSED):
-            ledger._write(lambda: make_day(P, "2999-01-01"))
-        assert content(postgres_url) == before
-
-
 @pytest.fixture
 def receiver(private_key: RSAPrivateKey) -> WebhookReceiver:
     """A receiver that knows the service's key."""
     return WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
-
-
-CALLS = [("/withdraw", {**WITHDRAW, "action_id": "b2", "tx_id": "t2"}), ("/deposit", DEPOSIT), ("/rollback", ROLLBACK)]
-
-
-@pytest.mark.parametrize(("path", "body"), CALLS, ids=["withdraw", "deposit", "rollback"])
-def test_the_service_is_answered_system_error(
-    database_url: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, path: str, body: dict[str, Any]
-) -> None:
-    """At once, so that it sends the call again: to a newer program, which has taken over by then."""
-    raw = encoded(body)
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        wallet = Wallet(ledger)
-        assert (
-            code_of(receiver.handle("/withdraw", signed(private_key, encoded(WITHDRAW)), encoded(WITHDRAW), wallet))
-            is None
-        )
-        run_next_migration(database_url)
-        raise_fence(database_url)
-        before = content(database_url)
-        assert code_of(receiver.handle(path, signed(private_key, raw), raw, wallet)) == "SYSTEM_ERROR"
-        assert content(database_url) == before
 
 
 async def test_an_awaited_ledger_stops_too(
@@ -355,32 +321,6 @@ def test_a_transaction_that_sees_an_old_state_writes_nothing(
         assert content(postgres_url) == before
 
 
-def test_no_source_is_registered_behind_the_fence(database_url: str) -> None:
-    """Nor by a first call that fails before it would write anything else."""
-
-    def fails(_call: object) -> str:
-        raise ZeroDivisionError
-
-    with SqlLedger(database_url) as ledger:
-        raise_fence(database_url)
-        with pytest.raises(SchemaError, match=REFUSED):
-            ledger.apply(withdraw("b1"), terms=Terms(account_of=fails))
-    assert rows(database_url, "SELECT name FROM {p}sources") == []
-
-
-def test_balances_in_the_operators_own_table_stay(database_url: str) -> None:
-    """What was moved in it is rolled back."""
-    run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
-    accounts = TableAccounts(table="players", key="id", balance="balance")
-    with SqlLedger(database_url, accounts=accounts) as ledger:
-        ledger.apply(withdraw("b1"))
-        raise_fence(database_url)
-        with pytest.raises(SchemaError, match=REFUSED):
-            ledger.apply(withdraw("b2"))
-    assert rows(database_url, "SELECT balance FROM players") == [(9_500,)]
-
-
 def test_a_program_that_connects_again_goes_on(database_url: str) -> None:
     """After a lost connection, on tables that a newer program has added to; not once it is shut out."""
     with SqlLedger(database_url) as ledger:
@@ -394,17 +334,6 @@ def test_a_program_that_connects_again_goes_on(database_url: str) -> None:
             ledger.apply(withdraw("b2"))
     with pytest.raises(SchemaError, match="upgrade this one"):
         SqlLedger(database_url)
-
-
-def test_a_joined_call_refuses_unreleased_tables(database_url: str) -> None:
-    """Its first one looks at the version, because another database may have come under the name."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        run(database_url, "UPDATE {p}meta SET value = 4 WHERE name = 'version'")
-        with closing(connected(database_url)) as connection:
-            with pytest.raises(SchemaError, match="ever released, but 4,"):
-                ledger.apply(withdraw("b1"), connection=connection)
-            connection.rollback()
 
 
 @pytest.mark.outside

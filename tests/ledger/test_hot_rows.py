@@ -11,7 +11,6 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg_pool import ConnectionPool
-from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
@@ -47,15 +46,7 @@ def _psycopg(url: str) -> Iterator[list[Any]]:
         yield [JoinedWallet(ledger, pool.connection)]
 
 
-@contextmanager
-def _alchemy(url: str) -> Iterator[list[Any]]:
-    engine = create_engine(sqlalchemy_url(url, "psycopg"), pool_size=_BETS, isolation_level="SERIALIZABLE")
-    with SqlLedger(url) as ledger:
-        yield [JoinedWallet(ledger, engine.begin)]
-    engine.dispose()
-
-
-@pytest.mark.parametrize("opens", [_own, _psycopg, _alchemy], ids=["own", "psycopg", "sqlalchemy"])
+@pytest.mark.parametrize("opens", [_own, _psycopg], ids=["own", "psycopg"])
 def test_a_hot_row_is_answered(serializable_url: str, opens: Callable[[str], Any]) -> None:
     """What is answered is debited once, and what is not moves nothing: the service repeats it."""
     with opens(serializable_url) as wallets, ThreadPoolExecutor(_BETS) as threads:

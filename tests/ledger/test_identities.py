@@ -2,22 +2,12 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
 
-import psycopg
 import pytest
 
-from game_operator.errors import LedgerError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger import SqlLedger
 from game_operator.ledger.office import Office
-from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.staff.repairs import Repair
-from game_operator.ledger.steps import Steps
-from game_operator.models.webhooks import RollbackCall
-from game_operator.wallet import Wallet
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
@@ -89,49 +79,6 @@ def test_a_sequence_set_back_while_we_are_connected(url: str) -> None:
     assert problems(read_books(url)) == []
 
 
-async def test_a_sequence_set_back_under_tasks(url: str) -> None:
-    """The same under asyncio."""
-    async with AsyncSqlLedger(url) as ledger:
-        _set_back(url)
-        await ledger.keep_anomaly("deposit", "unreadable", b"new")
-        assert (await ledger.apply(withdraw("new"))).applied
-    assert min(_ids(url, "postings")[40:]) > 1000
-    assert min(_ids(url, "anomalies")[40:]) > 1000
-
-
-def test_rows_do_not_land_in_holes(url: str) -> None:
-    """Where ``prune`` has left holes nothing collides; the new row comes last all the same."""
-    execute(
-        url,
-        "UPDATE game_operator_meta SET value = 1 WHERE name = 'dropping'; "
-        "DELETE FROM game_operator_postings WHERE id < 30; "
-        "UPDATE game_operator_meta SET value = 0 WHERE name = 'dropping'",
-    )
-    _set_back(url)
-    with SqlLedger(url) as ledger:
-        assert ledger.apply(withdraw("new")).applied
-    assert execute(url, "SELECT tx_id FROM game_operator_postings ORDER BY id DESC LIMIT 1") == [("withdraw:bet:new",)]
-
-
-@pytest.mark.parametrize("value", [41, 5000])
-def test_a_sequence_that_is_not_behind_stays(url: str, value: int) -> None:
-    """Numbers go on where they stood, and a sequence that stands higher is not lowered."""
-    _set_back(url, value)
-    for number in range(2):
-        with SqlLedger(url) as ledger:
-            assert ledger.apply(withdraw(f"new-{number}")).applied
-    assert _ids(url, "postings")[40] >= value
-    assert _ids(url, "postings")[41] > _ids(url, "postings")[40]
-
-
-def test_numbers_go_on_without_a_step(url: str) -> None:
-    """A ledger that is opened again, and nothing else, skips nothing."""
-    for number in range(3):
-        with SqlLedger(url) as ledger:
-            assert ledger.apply(withdraw(f"new-{number}")).applied
-    assert _ids(url, "postings")[40:] == [41, 42, 43]
-
-
 JOINED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalchemy async connection, asyncpg"]
 
 
@@ -149,37 +96,6 @@ def test_joined_calls(url: str, kind: CallerKind) -> None:
     assert problems(read_books(url)) == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name in [*JOINED, "django, postgres"]], ids=str)
-@pytest.mark.drawn(2)
-def test_a_finding_in_a_joined_transaction(url: str, kind: CallerKind) -> None:
-    """A late call leaves one: its taken id sets the sequence, and what the caller did before stays."""
-    with SqlLedger(url) as ledger:
-        ledger.apply(withdraw("late", amount_cents=1))
-        repaired = withdraw("late", amount_cents=1)
-        Wallet(ledger).repair(
-            Repair(
-                RollbackCall(player_id="p1", bet_id="late", action="BET", tx_id=repaired.tx_id, amount_cents=1),
-                "refund",
-                _nothing_beside,
-            )
-        )
-    with kind.open(url) as joining:
-        joining.begin()
-        assert joining.apply(withdraw("new", amount_cents=1)).applied
-        execute(url, "SELECT setval('game_operator_findings_id_seq', 1, false)")
-        assert joining.apply(deposit("late", amount_cents=5)).refused
-        assert joining.scalar("SELECT 1") == 1
-        joining.commit()
-    assert _ids(url, "findings")[40:] == [1041]
-    with SqlLedger(url) as ledger:
-        assert ledger.verify().sound
-        assert ledger.bet("new") is not None
-
-
-def _nothing_beside(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
-    yield from ()
-
-
 @pytest.fixture
 def limited(url: str) -> Iterator[str]:
     """The same ledger for a role that may use the tables, and not look at their sequences."""
@@ -188,18 +104,6 @@ def limited(url: str) -> Iterator[str]:
     yield url.replace("user=postgres", "user=limited")
     execute(url, "DROP OWNED BY limited")
     execute(url, "DROP ROLE limited")
-
-
-def test_without_the_right_to_look(url: str, limited: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Where an id is taken already, the call fails with an error that names the command."""
-    caplog.set_level("WARNING", "game_operator.ledger")
-    with SqlLedger(limited, migrate=False) as ledger:
-        assert ledger.apply(withdraw("fine")).applied
-        _set_back(url)
-        for _ in range(2):
-            with pytest.raises(LedgerError, match=r"SELECT setval\('public.game_operator_anomalies_id_seq', 1040\)"):
-                ledger.keep_anomaly("deposit", "unreadable", b"new")
-    assert [record.levelname for record in caplog.records].count("ERROR") == 4, "no finding was kept"
 
 
 def test_without_the_right_to_set(url: str, limited: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,20 +120,3 @@ def test_without_the_right_to_set(url: str, limited: str, caplog: pytest.LogCapt
     execute(url, "GRANT UPDATE ON ALL SEQUENCES IN SCHEMA public TO limited")
     with SqlLedger(limited, migrate=False) as ledger:
         assert ledger.apply(withdraw("new")).applied
-
-
-def test_whose_violation_it_is(url: str) -> None:
-    """The keys of our own identities, whatever the driver says around them; nobody else's."""
-    identities = Identities("game_operator_")
-    for table, part in (("postings", "postings_default"), ("anomalies", "anomalies")):
-        assert identities.table_of(_violation(url, f"game_operator_{part}")) == f"game_operator_{table}"
-    assert identities.table_of(_violation(url, "game_operator_meta")) is None
-    assert Identities("other_").table_of(_violation(url, "game_operator_postings_default")) is None
-
-
-def _violation(url: str, table: str) -> Any:
-    with psycopg.connect(url) as connection:
-        with pytest.raises(psycopg.errors.UniqueViolation) as raised:
-            connection.execute(f"INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM {table}".encode())
-        connection.rollback()
-        return raised.value

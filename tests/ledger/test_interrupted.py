@@ -2,7 +2,6 @@
 
 import gc
 import sqlite3
-import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from game_operator.ledger import SqlLedger, Terms
-from game_operator.ledger.steps import AskOperator, Execute, Steps, run, run_async
+from game_operator.ledger.steps import Execute, Steps
 from tests.support.calls import withdraw
 from tests.support.ledgers import store_of
 
@@ -65,43 +64,3 @@ def test_a_begun_transaction_in_sqlite_is_undone_first(tmp_path: Path) -> None:
         store_of(ledger)._connection.execute("BEGIN IMMEDIATE")
         assert ledger.apply(withdraw("b1", "p1", 100)).balance_cents == 900
     assert sqlite3.connect(tmp_path / "wallet.db").execute("SELECT count(*) FROM game_operator_bets").fetchone() == (1,)
-
-
-def _unwilling() -> Steps[str]:
-    try:
-        yield AskOperator("may_bet", _raising(GeneratorExit))
-    except RuntimeError as raised:
-        yield Execute("ROLLBACK", ())
-        return str(raised)
-    return ""
-
-
-async def test_steps_can_still_work_after_a_generator_exit() -> None:
-    """Thrown into a generator it would be the last that it sees."""
-
-    def perform(step: Any) -> Any:
-        return step.answered(None) if isinstance(step, AskOperator) else []
-
-    assert "GeneratorExit" in run(_unwilling(), perform)
-    assert "GeneratorExit" in await run_async(_unwilling(), perform)
-
-
-def test_an_error_goes_with_its_last_reference() -> None:
-    """No frame that it went through keeps it: with it would go locals such as a connection."""
-
-    class NoRoomError(Exception):
-        pass
-
-    def refusing() -> Steps[None]:
-        yield _raising(NoRoomError)
-
-    gc.collect()
-    gc.disable()
-    try:
-        with pytest.raises(NoRoomError) as raised:
-            run(refusing())
-        seen = weakref.ref(raised.value)
-        del raised
-        assert seen() is None
-    finally:
-        gc.enable()

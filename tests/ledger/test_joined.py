@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from game_operator.errors import GameOperatorError, TransactionRequiredError
+from game_operator.errors import TransactionRequiredError
 from game_operator.ledger import TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
@@ -70,16 +70,6 @@ def _left(caller: Joining) -> dict[str, int]:
     return {name: number for name, number in counts.items() if number}
 
 
-def test_a_call_is_committed_with_the_callers_own_rows(caller: Joining) -> None:
-    """Call, bet, posting, the operator's balance and the operator's row: together."""
-    caller.begin()
-    outcome = caller.apply(withdraw())
-    assert (outcome.applied, outcome.balance_cents) == (True, 500)
-    caller.execute("INSERT INTO journal VALUES ('bet b1')")
-    caller.commit()
-    assert _left(caller) == {"calls": 1, "bets": 1, "postings": 1, "clocks": 1, "journal": 1, "cents": 1500}
-
-
 def test_nothing_is_left_when_the_second_statement_fails(caller: Joining) -> None:
     """A statement of the caller's that fails after the call leaves neither debit nor bet; the repeat is applied."""
     caller.begin()
@@ -110,35 +100,6 @@ def test_a_round_of_calls_in_one_and_in_several_transactions(caller: Joining) ->
     assert caller.apply(rollback()).code == "BET_ALREADY_CLOSED"
     caller.commit()
     assert _left(caller)["cents"] == 2750
-
-
-def test_a_refusal_that_is_committed_stays_a_refusal(caller: Joining) -> None:
-    """The decline is stored with the caller's commit: after a top-up the same withdraw is refused again."""
-    caller.begin()
-    assert caller.apply(withdraw(amount_cents=1001)).code == "INSUFFICIENT_BALANCE"
-    caller.commit()
-    caller.begin()
-    caller.execute("UPDATE players SET balance = 100 WHERE id = 'p1'")
-    assert caller.apply(withdraw(amount_cents=1001)).code == "INSUFFICIENT_BALANCE"
-    caller.commit()
-    assert _left(caller)["cents"] == 11000
-
-
-def test_a_refusal_that_is_rolled_back_lets_the_late_withdraw_debit(caller: Joining) -> None:
-    """Why a refusal is to be committed: without its tombstone the withdraw, when it comes at last, debits."""
-    caller.begin()
-    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
-    caller.rollback()
-    caller.begin()
-    assert caller.apply(withdraw()).applied
-    caller.rollback()
-    caller.begin()
-    assert caller.apply(rollback()).code == "BET_NOT_FOUND"
-    caller.commit()
-    caller.begin()
-    assert caller.apply(withdraw()).code == "BET_ROLLED_BACK"
-    caller.commit()
-    assert _left(caller)["cents"] == 2000
 
 
 def test_without_a_transaction(caller: Joining, kind: CallerKind) -> None:
@@ -183,23 +144,6 @@ def test_what_fails_in_a_call_does_not_abort_the_callers_transaction(caller: Joi
     caller.execute("INSERT INTO journal VALUES ('after')")
     caller.commit()
     assert _left(caller) == {"journal": 2, "cents": 2000}
-
-
-def test_errors_of_the_database_pass_through_unchanged(caller: Joining) -> None:
-    """What the database refuses raises what the caller's own statement would raise."""
-    caller.begin()
-    caller.apply(withdraw("seen"))
-    caller.commit()
-    caller.begin()
-    caller.execute("DROP TABLE players")
-    with pytest.raises(Exception, match="players") as failed:
-        caller.apply(withdraw())
-    assert not isinstance(failed.value, GameOperatorError)
-    # The caller's transaction goes on.
-    assert caller.scalar("SELECT count(*) FROM game_operator_bets") == 1
-    with pytest.raises(type(failed.value), match="players"):
-        caller.execute("SELECT * FROM players")
-    caller.rollback()
 
 
 def test_a_race_with_another_machine_is_decided_from_what_it_committed(

@@ -1,14 +1,10 @@
 """Transactions that do not commit, or not to the disk, although a joined call was answered: each is found out."""
 
-import copy
-import dataclasses
-import logging
 import pickle
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -17,31 +13,16 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
-from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+from sqlalchemy.orm import sessionmaker
 
-from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, TableAccounts, Terms, joined_block
+from game_operator.errors import LedgerError, TransactionRequiredError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms, joined_block
 from game_operator.ledger.engine.address import path_of
-from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
-from game_operator.webhooks import AcceptUnsigned, KeepsAnomalies, WebhookReceiver
 from tests.support.callers import KINDS, CallerKind, django_alias, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
-from tests.support.joined_wallets import WALLETS, of_sqlite3
-from tests.support.webhooks import encoded
-
-
-class _Base(DeclarativeBase):
-    pass
-
-
-class _Visit(_Base):
-    __tablename__ = "visits"
-    id: Mapped[int] = mapped_column(primary_key=True)
-
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
@@ -137,17 +118,6 @@ def test_a_refusal_that_is_not_committed_is_no_answer(
     switch.commits = True
     ask(wallet)
     assert [each.kind for each in ledger.anomalies()] or ledger.bet("b9")
-
-
-def test_a_session_that_stays_open_answers_no_repeat(ledger: SqlLedger, engine: Any) -> None:
-    """In a transaction that is never committed the first call is known to its repeats, and to nobody else."""
-    with Session(engine) as session:
-        wallet = JoinedWallet(ledger, lambda: nullcontext(session))
-        for _ in range(3):
-            with pytest.raises(LedgerError, match="is not committed"):
-                wallet.withdraw(withdraw())
-        session.rollback()
-    assert ledger.bet("b1") is None
 
 
 class _Switched:
@@ -253,15 +223,6 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
     assert len(naps) == 2
 
 
-@pytest.mark.parametrize("call", [deposit("open"), rollback("open", tx_id=None)], ids=["deposit", "rollback"])
-def test_a_settlement_that_is_not_committed(ledger: SqlLedger, engine: Any, call: Any) -> None:
-    """Its bet is there and still open: that is no sign of the settlement."""
-    ledger.apply(withdraw("open"))
-    with pytest.raises(LedgerError, match="is not committed"):
-        getattr(JoinedWallet(ledger, partial(_begun, engine)), call.operation)(call)
-    assert ledger.balance("p1") == 500
-
-
 @pytest.fixture
 def alias(url: str) -> Iterator[str]:
     """Django's name for that database."""
@@ -290,163 +251,6 @@ def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, ali
         assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
 
 
-def test_djangos_plain_atomic_inside_another_is_found_out(ledger: SqlLedger, alias: str) -> None:
-    """Without durable=True only a savepoint is released: the call is not committed when it is to be answered."""
-    from django.db import connections, transaction
-
-    @contextmanager
-    def own() -> Iterator[Any]:
-        with transaction.atomic(using=alias):
-            yield connections[alias]
-
-    with suppress(KeyError), transaction.atomic(using=alias):
-        with pytest.raises(LedgerError, match=r"is not committed.*outside of atomic\(\).*non_atomic_requests"):
-            JoinedWallet(ledger, own).withdraw(withdraw())
-        # In a TestCase, which is such a block, nobody commits: there confirm="never" is the way.
-        assert JoinedWallet(ledger, own, confirm="never").withdraw(withdraw()).balance_cents == 500
-        raise KeyError("the test is over")
-    assert ledger.bet("b1") is None
-
-
-def _posted(wallet: Any, path: str, body: Any, **profile: Any) -> bytes:
-    receiver = WebhookReceiver(authenticator=AcceptUnsigned(), profile=Profile(**profile))
-    raw = body if isinstance(body, bytes) else encoded(body)
-    return receiver.handle(path, {}, raw, wallet).body
-
-
-@pytest.fixture
-def sqlite_ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    """A ledger of one kind, for what no database decides."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as opened:
-        opened.open_account("p1", Decimal("10.00"))
-        yield opened
-
-
-def test_the_receiver_answers_system_error_and_logs_once(
-    sqlite_ledger: SqlLedger, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What after() raises undoes the call; the repeat is applied."""
-    url, fail = f"sqlite:///{tmp_path / 'wallet.db'}", [True]
-
-    def after(_call: Any, _outcome: Any, _connection: Any) -> None:
-        if fail:
-            raise KeyError(fail.pop())
-
-    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, url), after)
-    body = {"player_id": "p1", "amount": 500, "action": "BET", "action_id": "b1"}
-    with caplog.at_level(logging.WARNING):
-        assert b"SYSTEM_ERROR" in _posted(wallet, "/withdraw", body)
-    (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
-    assert "KeyError" in record.getMessage()
-    assert sqlite_ledger.balance("p1") == 1000
-    assert b'"balance":5.00' in _posted(wallet, "/withdraw", body)
-
-
-def test_a_batch_is_a_transaction_for_each_deposit(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
-    """One that fails is left out of the answer and undone; the others are committed."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    for bet_id in ("b1", "b2", "b3"):
-        sqlite_ledger.apply(withdraw(bet_id, amount_cents=100))
-
-    def after(call: Any, _outcome: Any, _connection: Any) -> None:
-        if call.bet_id == "b2":
-            raise KeyError("b2")
-
-    items = [
-        {"player_id": "p1", "amount": 10, "action": {"type": "BET"}, "action_id": bet_id, "tx_id": f"t {bet_id}"}
-        for bet_id in ("b1", "b2", "b3")
-    ]
-    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, url), after)
-    answer = _posted(wallet, "/deposit-batch", items, deposit_batch=True)
-    assert [name in answer for name in (b"t b1", b"t b2", b"t b3")] == [True, False, True]
-    states = [getattr(sqlite_ledger.bet(bet_id), "state", None) for bet_id in ("b1", "b2", "b3")]
-    assert states == ["CLOSED", "OPEN", "CLOSED"]
-
-
-def test_a_genuine_deposit_that_cannot_be_read_is_kept(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
-    """Its body is an anomaly of the ledger, by any wallet."""
-    wallet = JoinedWallet(sqlite_ledger, partial(of_sqlite3, f"sqlite:///{tmp_path / 'wallet.db'}"))
-    assert isinstance(wallet, KeepsAnomalies)
-    assert b"INVALID_REQUEST" in _posted(wallet, "/deposit", b'{"player_id": "p1"')
-    (kept,) = sqlite_ledger.anomalies()
-    assert (kept.kind, kept.operation, kept.body) == ("unreadable", "deposit", b'{"player_id": "p1"')
-
-
-def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
-    """The wrong ledger, callable or choice is refused at once, with what to pass instead."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    awaited, engine = AsyncSqlLedger(url), create_engine(url)
-    anything: Any = {}
-    with pytest.raises(TypeError, match="must be an open SqlLedger, not dict"):
-        JoinedWallet(anything, engine.begin)
-    anything = awaited
-    with pytest.raises(TypeError, match="an open SqlLedger, not AsyncSqlLedger"):
-        JoinedWallet(anything, engine.begin)
-    anything = sqlite_ledger
-    with pytest.raises(TypeError, match="an open AsyncSqlLedger, not SqlLedger"):
-        AsyncJoinedWallet(anything, anything)
-    anything = engine
-    with pytest.raises(TypeError, match=r"not Engine\. Pass engine\.begin"):
-        JoinedWallet(sqlite_ledger, anything)
-    with pytest.raises(ConfigurationError, match='"first", "always" or "never", not \'once\''):
-        JoinedWallet(sqlite_ledger, engine.begin, confirm="once")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="after must be a function"):
-        JoinedWallet(sqlite_ledger, engine.begin, "after")  # type: ignore[arg-type]
-
-    async def after(*_: Any) -> None:
-        """Do nothing."""
-
-    with pytest.raises(TypeError, match="after is async"):
-        JoinedWallet(sqlite_ledger, engine.begin, after)
-    with pytest.raises(LedgerError, match="after is to be awaited"):
-        JoinedWallet(sqlite_ledger, engine.begin, lambda *_: after()).withdraw(withdraw())
-    anything = lambda: 7  # noqa: E731 - of no type
-    with pytest.raises(TypeError, match="does not support the context manager protocol"):
-        JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
-    with pytest.raises(TypeError, match=r"sqlite3\.Connection"):
-        JoinedWallet(sqlite_ledger, nullcontext).withdraw(withdraw())
-    assert sqlite_ledger.balance("p1") == 1000
-
-
-async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
-    """One that blocks is refused under asyncio, and one that is awaited in a thread."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    awaited, engine = AsyncSqlLedger(url), create_engine(url)
-    anything: Any = engine.begin
-    with pytest.raises(TypeError, match="does not support the asynchronous context manager protocol"):
-        await AsyncJoinedWallet(awaited, anything).withdraw(withdraw())
-    anything = create_async_engine(sqlalchemy_url(url, "aiosqlite")).begin
-    with pytest.raises(TypeError, match="does not support the context manager protocol"):
-        JoinedWallet(sqlite_ledger, anything).withdraw(withdraw())
-    await awaited.close()
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_flush_of_the_orm_that_fails_and_is_swallowed(
-    database: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """SQLAlchemy itself rolls the transaction back then, on SQLite too; in begin_nested() only the savepoint."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
-    engine = create_engine(sqlalchemy_url(url, "pysqlite" if database == "sqlite" else "psycopg"))
-    _Base.metadata.create_all(engine)
-    with sessionmaker(engine).begin() as session:
-        session.add(_Visit(id=1))
-
-    def after(call: Any, _outcome: Outcome, session: Session) -> None:
-        with suppress(IntegrityError), session.begin_nested() if call.bet_id == "nested" else nullcontext():
-            session.add(_Visit(id=1))
-            session.flush()
-
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        wallet = JoinedWallet(ledger, sessionmaker(engine).begin, after)
-        with pytest.raises(LedgerError, match="swallowed the error of a flush"):
-            wallet.withdraw(withdraw())
-        assert wallet.withdraw(withdraw("nested")).balance_cents == 500
-        assert ledger.bet("b1") is None
-    engine.dispose()
-
-
 @pytest.mark.parametrize("driver", ["asyncpg", "aiosqlite"])
 async def test_a_call_that_is_cancelled_leaves_nothing(
     driver: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -470,14 +274,6 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
         assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1000, None)
         assert (await wallet.withdraw(withdraw())).balance_cents == 500
     await engine.dispose()
-
-
-async def test_what_the_look_up_needs_is_missed_at_construction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With asyncpg alone the ledger has no connection of its own: that is said before there is traffic."""
-    monkeypatch.setitem(sys.modules, "psycopg", None)
-    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
-    with pytest.raises(ConfigurationError, match=r"asyncpg.*game-operator\[postgres\]"):
-        AsyncSqlLedger("postgresql://nowhere.example/wallet")
 
 
 _TELLS = [kind for kind in KINDS if "psycopg" in kind.name or kind.name == "django, postgres"]
@@ -505,13 +301,7 @@ def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
                 outcome.reply()
         else:  # SQLite's transaction is sound; asyncpg does not know.
             assert outcome.reply().balance_cents == 500
-        balance, at_millis = outcome.balance_cents, outcome.at_millis
-        twin = Outcome(code=None, balance_cents=balance, at_millis=at_millis, applied=True, delta_cents=-500)
-        copies = [pickle.loads(pickle.dumps(outcome)), copy.copy(outcome), dataclasses.replace(outcome)]
-        for each in copies:
-            assert (each, hash(each), repr(each)) == (outcome, hash(twin), repr(twin))
-            assert each.reply().balance_cents == 500
-        assert dataclasses.asdict(outcome) == dataclasses.asdict(twin)
+        assert pickle.loads(pickle.dumps(outcome)).reply().balance_cents == 500
         joining.rollback()
         assert outcome.reply().balance_cents == 500  # The transaction is over: nobody can tell.
 
@@ -547,18 +337,6 @@ def test_a_joined_call_waits_for_the_disk(postgres_url: str, before: str, during
             assert _settings_of(connection) == before
 
 
-def test_a_table_of_the_operators_own_is_committed_to_the_disk_too(postgres_url: str) -> None:
-    """The statement that raises it is another there."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE players (id text PRIMARY KEY, balance bigint NOT NULL)")
-        connection.execute("INSERT INTO players VALUES ('p1', 1000)")
-        players = TableAccounts(table="players", key="id", balance="balance", unit="cents")
-        with SqlLedger(postgres_url, accounts=players) as ledger, connection.transaction():
-            connection.execute("SET LOCAL synchronous_commit = off")
-            assert ledger.apply(withdraw(), connection=connection).applied
-            assert _settings_of(connection) == "on"
-
-
 @pytest.mark.parametrize(
     ("pragmas", "is_refused"),
     [
@@ -589,26 +367,3 @@ def test_sqlite_waits_for_the_disk(tmp_path: Path, pragmas: list[str], is_refuse
         else:
             assert ledger.apply(withdraw(), connection=connection).applied
         connection.execute("COMMIT")
-
-
-def test_the_line_for_sqlalchemy_sets_it(tmp_path: Path) -> None:
-    """SQLAlchemy has an event for a new connection."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    engine = create_engine(url)
-    wanted = ["NORMAL"]
-    event.listen(engine, "connect", lambda driver, _: driver.execute(f"PRAGMA synchronous = {wanted[0]}"))
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        wallet = JoinedWallet(ledger, engine.begin, lambda call, outcome, mine: mine.execute(text("SELECT 1")))
-        with pytest.raises(LedgerError, match="PRAGMA synchronous"):
-            wallet.withdraw(withdraw())
-        engine.dispose()
-        wanted[0] = "FULL"
-        assert wallet.withdraw(withdraw()).balance_cents == 500
-    engine.dispose()
-
-
-def test_there_is_a_wallet_for_every_connection() -> None:
-    """The kinds of connection that ``apply`` takes are the kinds of transaction that a JoinedWallet is tested with."""
-    others = {"psycopg, autocommit", "psycopg, transaction()"}
-    assert {kind.name for kind in KINDS} - others == {kind.name for kind in WALLETS} - others

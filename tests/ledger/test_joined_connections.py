@@ -12,29 +12,14 @@ import anyio
 import psycopg
 import pytest
 from psycopg.rows import dict_row
-from sqlalchemy import String, create_engine, text
+from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
 
-from game_operator.errors import LedgerUnavailableError, SchemaError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.errors import SchemaError, TransactionRequiredError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
-from game_operator.wallet import Wallet
 from tests.support.callers import sqlalchemy_url
 from tests.support.calls import deposit, withdraw
-
-
-class _Base(DeclarativeBase):
-    pass
-
-
-class _Player(_Base):
-    __tablename__ = "players"
-    id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    balance_cents: Mapped[int]
-
-
-PLAYERS = TableAccounts(table="players", key="id", balance="balance_cents", unit="cents")
 
 
 @pytest.fixture
@@ -55,14 +40,6 @@ def test_what_is_no_connection_is_refused_with_a_list(ledger: SqlLedger, thing: 
     ) as failed:
         ledger.apply(withdraw(), connection=thing)
     assert "AsyncSession" in str(failed.value)
-
-
-def test_an_engine_and_a_cursor_are_no_connections(ledger: SqlLedger, sqlite_url: str) -> None:
-    """Both look close enough to be passed by mistake."""
-    with closing(sqlite3.connect(path_of(sqlite_url))) as connection:
-        for thing in (create_engine(sqlite_url), connection.cursor()):
-            with pytest.raises(TypeError, match="not a connection that a ledger can join"):
-                ledger.apply(withdraw(), connection=thing)
 
 
 def test_a_connection_of_the_other_world_is_refused_with_what_to_do(ledger: SqlLedger, sqlite_url: str) -> None:
@@ -119,56 +96,6 @@ def test_an_engine_in_autocommit_is_refused(database: str, sqlite_url: str, requ
     engine.dispose()
 
 
-@pytest.mark.parametrize("paramstyle", ["qmark", "numeric"])
-def test_an_engine_may_write_parameters_in_its_way(paramstyle: Any, sqlite_url: str) -> None:
-    """SQLAlchemy passes statements on as they are, so the ledger's have the engine's parameters."""
-    engine = create_engine(sqlalchemy_url(sqlite_url, "pysqlite"), paramstyle=paramstyle)
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        with engine.begin() as connection:
-            assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
-        assert ledger.balance("p1") == 500
-    engine.dispose()
-
-
-def test_an_orm_session_sees_and_is_seen(sqlite_url: str) -> None:
-    """A player added to the session and not flushed can bet; a scoped session does as well."""
-    engine = create_engine(sqlalchemy_url(sqlite_url, "pysqlite"))
-    _Base.metadata.create_all(engine)
-    with SqlLedger(sqlite_url, accounts=PLAYERS) as ledger:
-        with Session(engine) as session:
-            player = _Player(id="p1", balance_cents=1000)
-            session.add(player)
-            assert ledger.apply(withdraw(), connection=session).balance_cents == 500
-            session.refresh(player)
-            assert player.balance_cents == 500
-            session.commit()
-        scoped = scoped_session(sessionmaker(engine))
-        assert ledger.apply(deposit(), connection=scoped).balance_cents == 1750
-        scoped.commit()
-        scoped.remove()
-        assert ledger.balance("p1") == 1750
-    engine.dispose()
-
-
-def test_djangos_own_proxy_is_taken(sqlite_url: str) -> None:
-    """``django.db.connection`` is a proxy; it is known as one, without its settings being looked at first."""
-    from django.utils.connection import ConnectionProxy
-
-    with SqlLedger(sqlite_url) as ledger, closing(sqlite3.connect(":memory:")) as connection:
-        wrapper = _Wrapper(connection)
-        with pytest.raises(TransactionRequiredError, match="atomic"):
-            ledger.apply(withdraw(), connection=ConnectionProxy({"default": wrapper}, "default"))
-
-
-class _Wrapper:
-    vendor = "sqlite"
-    in_atomic_block = False
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-
 def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> None:
     """A connection to another database is told to migrate there; the caller's transaction goes on."""
     with closing(sqlite3.connect(tmp_path / "other.db", isolation_level=None)) as connection:
@@ -179,17 +106,6 @@ def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> Non
         connection.execute("INSERT INTO journal VALUES ('goes on')")
         connection.execute("COMMIT")
         assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
-
-
-@pytest.mark.bare
-async def test_a_database_without_the_tables_in_postgresql(postgres_url: str) -> None:
-    """The same over asyncpg; the ledger itself was never opened."""
-    engine = create_async_engine(sqlalchemy_url(postgres_url, "asyncpg"))
-    async with engine.begin() as connection:
-        with pytest.raises(SchemaError, match="Open a ledger on that database"):
-            await AsyncSqlLedger(postgres_url).apply(withdraw(), connection=connection)
-        assert (await connection.execute(text("SELECT 1"))).scalar() == 1
-    await engine.dispose()
 
 
 def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_url: str) -> None:
@@ -205,33 +121,6 @@ def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_u
     assert ledger.bet("b1") is None
 
 
-def test_a_serializable_transaction_fails_by_the_databases_own_error(postgres_url: str) -> None:
-    """Under REPEATABLE READ the row that another committed cannot be seen: the caller begins again."""
-    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
-        ledger.open_account("p1", Decimal("10.00"))
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        connection.execute("SELECT 1")
-        Wallet(ledger).withdraw(withdraw())
-        with pytest.raises(psycopg.errors.SerializationFailure):
-            ledger.apply(withdraw(), connection=connection)
-        connection.rollback()
-        assert ledger.apply(withdraw(), connection=connection).replayed
-
-
-def test_endless_conflicts_end(ledger: SqlLedger, sqlite_url: str) -> None:
-    """A row that refuses to be stored, and cannot be seen, is given up after a few attempts."""
-    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
-        connection.execute("CREATE TRIGGER hide BEFORE INSERT ON game_operator_bets BEGIN SELECT RAISE(IGNORE); END")
-        connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(LedgerUnavailableError, match="kept storing"):
-            ledger.apply(withdraw(), connection=connection)
-        assert connection.execute(
-            "SELECT count(*) FROM game_operator_calls WHERE operation = 'withdraw'"
-        ).fetchone() == (0,)
-        assert connection.in_transaction
-        connection.execute("ROLLBACK")
-
-
 async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgres_url: str) -> None:
     """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
     async with AsyncSqlLedger(postgres_url) as ledger:
@@ -244,15 +133,3 @@ async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgr
             await connection.commit()
         assert await ledger.balance("p1") == 1000
         assert await ledger.bet("b1") is None
-
-
-def test_a_call_by_itself_and_a_joined_one_meet_in_the_same_books(ledger: SqlLedger, sqlite_url: str) -> None:
-    """Joined or not, one identity is one movement."""
-    ledger.apply(withdraw())
-    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        assert ledger.apply(withdraw(), connection=connection).replayed
-        assert ledger.apply(deposit(), connection=connection).balance_cents == 1750
-        connection.execute("COMMIT")
-    assert ledger.apply(deposit()).replayed
-    assert ledger.balance("p1") == 1750

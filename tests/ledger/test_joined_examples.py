@@ -26,13 +26,3 @@ def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: s
     # The example that needs a server begins by saying so when it has none.
     assert printed == promised[-len(printed) :]
     assert len(printed) == 5
-
-
-def test_there_are_these_examples() -> None:
-    """Both flavours of SQLAlchemy, Django's ORM and bare psycopg."""
-    assert [example.stem.removeprefix("own_transaction_") for example in _EXAMPLES] == [
-        "django",
-        "psycopg",
-        "sqlalchemy",
-        "sqlalchemy_async",
-    ]

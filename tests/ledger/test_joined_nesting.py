@@ -1,6 +1,5 @@
 """A transaction inside another commits nothing when it is left: such a call is looked up before it is answered."""
 
-import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,7 +9,6 @@ from contextlib import (
     asynccontextmanager,
     closing,
     contextmanager,
-    nullcontext,
     suppress,
 )
 from decimal import Decimal
@@ -19,10 +17,10 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg_pool import ConnectionPool
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import sessionmaker
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, joined_block
@@ -101,51 +99,11 @@ def _alchemy(url: str) -> Iterator[_Nested]:
 
 
 @contextmanager
-def _alchemy_session(url: str) -> Iterator[_Nested]:
-    engine = _engine(url)
-    with Session(engine) as session:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with session.begin_nested() if session.in_transaction() else session.begin():
-                yield session
-
-        yield _Nested(nested, nested)
-    engine.dispose()
-
-
-@contextmanager
 def _alchemy_joined(url: str) -> Iterator[_Nested]:
     """A session over a connection whose transaction is another's: its commit commits nothing."""
     engine = _engine(url)
     with engine.connect() as connection:
         yield _Nested(sessionmaker(connection).begin, connection.begin)
-    engine.dispose()
-
-
-@contextmanager
-def _alchemy_closed(url: str) -> Iterator[_Nested]:
-    """One whose own context manager has the outer transaction, and closes the connection."""
-    engine = _engine(url)
-    depth = [0]
-
-    @contextmanager
-    def outer() -> Iterator[None]:
-        depth[0] += 1
-        yield
-
-    @contextmanager
-    def nested() -> Iterator[Any]:
-        with engine.connect() as connection, connection.begin() as transaction:
-            if not depth[0]:
-                yield connection
-                return
-            with connection.begin_nested():
-                yield connection
-            transaction.rollback()
-            depth[0] = 0
-
-    yield _Nested(nested, outer)
     engine.dispose()
 
 
@@ -161,50 +119,6 @@ def _django(url: str) -> Iterator[_Nested]:
                 yield connections[alias]
 
         yield _Nested(nested, nested)
-
-
-@contextmanager
-def _django_undone(url: str) -> Iterator[_Nested]:
-    """One whose own context manager has the outer block, and rolls it back."""
-    from django.db import connections, transaction
-
-    depth = [0]
-
-    @contextmanager
-    def outer() -> Iterator[None]:
-        depth[0] = 1
-        yield
-
-    with django_alias(url) as alias:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with transaction.atomic(using=alias):
-                if not depth[0]:
-                    yield connections[alias]
-                    return
-                with transaction.atomic(using=alias):
-                    yield connections[alias]
-                transaction.set_rollback(True, using=alias)
-                depth[0] = 0
-
-        yield _Nested(nested, outer)
-
-
-@contextmanager
-def _django_passed_on(url: str) -> Iterator[_Nested]:
-    """One that opens nothing where a transaction is open, and leaves it open."""
-    from django.db import connections, transaction
-
-    with django_alias(url) as alias:
-
-        @contextmanager
-        def passed_on() -> Iterator[Any]:
-            connection = connections[alias]
-            with nullcontext() if connection.in_atomic_block else transaction.atomic(using=alias):
-                yield connection
-
-        yield _Nested(passed_on, lambda: transaction.atomic(using=alias))
 
 
 @contextmanager
@@ -233,23 +147,6 @@ def _django_without_autocommit(url: str) -> Iterator[_Nested]:
         yield _Nested(nested, outer)
 
 
-@contextmanager
-def _peewee(url: str) -> Iterator[_Nested]:
-    import peewee
-    from playhouse.postgres_ext import Psycopg3Database
-
-    database = peewee.SqliteDatabase(path_of(url)) if url.startswith("sqlite") else Psycopg3Database(url)
-
-    @contextmanager
-    def nested() -> Iterator[Any]:
-        database.connect(reuse_if_open=True)
-        with database.atomic():
-            yield database.connection()
-
-    yield _Nested(nested, nested)
-    database.close()
-
-
 _KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] = {
     "sqlite3": ("sqlite", _sqlite3),
     "psycopg": ("postgres", _psycopg),
@@ -257,14 +154,9 @@ _KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] 
         f"{name}, {database}": (database, opens)
         for name, opens in {
             "sqlalchemy": _alchemy,
-            "sqlalchemy session": _alchemy_session,
             "sqlalchemy session in another's transaction": _alchemy_joined,
-            "sqlalchemy, closed when it is left": _alchemy_closed,
             "django": _django,
-            "django, undone when it is left": _django_undone,
-            "django, passed on": _django_passed_on,
             "django without autocommit": _django_without_autocommit,
-            "peewee": _peewee,
         }.items()
         for database in ("sqlite", "postgres")
     },
@@ -324,36 +216,6 @@ def test_a_call_inside_another_transaction_is_no_success(
             raise _UndoneError
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_connection_that_was_closed_may_not_have_committed(
-    database: str, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
-) -> None:
-    """Closing one rolls back, and afterwards it says nothing."""
-    commits = [True, False, True]
-    with _opened(database, tmp_path, request) as (url, ledger):
-
-        @contextmanager
-        def transaction() -> Iterator[Any]:
-            connection: Any
-            if database == "postgres":
-                connection = psycopg.connect(url)
-            else:
-                connection = sqlite3.connect(path_of(url), isolation_level=None)
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("BEGIN IMMEDIATE")
-            yield connection
-            if commits.pop(0):
-                connection.execute("COMMIT")
-            connection.close()
-
-        wallet = JoinedWallet(ledger, transaction)
-        assert wallet.withdraw(withdraw("b1", amount_cents=100)).balance_cents == 900
-        with pytest.raises(LedgerError, match="is not committed"):
-            wallet.withdraw(withdraw("b2", amount_cents=100))
-        assert wallet.withdraw(withdraw("b2", amount_cents=100)).balance_cents == 800
-        assert len(looked_up) > 1
-
-
 @pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "aiosqlite"])
 @pytest.mark.parametrize("orm", [False, True], ids=["connection", "session"])
 @pytest.mark.drawn(2)
@@ -376,21 +238,6 @@ async def test_nested_transactions_of_asyncio(
 
             await _undone_in_asyncio(ledger, AsyncJoinedWallet(own, nested), nested, looked_up)
         await engine.dispose()
-
-
-async def test_nested_transactions_of_an_async_psycopg(
-    tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
-) -> None:
-    """Its own transactions nest as savepoints, too."""
-    with _opened("postgres", tmp_path, request) as (url, ledger):
-        async with AsyncSqlLedger(url) as own, await psycopg.AsyncConnection.connect(url, autocommit=True) as mine:
-
-            @asynccontextmanager
-            async def nested() -> AsyncIterator[Any]:
-                async with mine.transaction():
-                    yield mine
-
-            await _undone_in_asyncio(ledger, AsyncJoinedWallet(own, nested), nested, looked_up)
 
 
 async def _undone_in_asyncio(ledger: SqlLedger, wallet: AsyncJoinedWallet, outer: Any, looked_up: list[Any]) -> None:
@@ -435,17 +282,3 @@ def test_a_sign_is_no_refusal(kind: str, postgres_url: str, looked_up: list[Any]
             replies = list(threads.map(wallet.withdraw, calls))
         assert [reply.code for reply in replies] == [None] * len(calls)
         assert looked_up
-
-
-async def test_a_sign_is_no_refusal_in_asyncio(postgres_url: str) -> None:
-    """The same for tasks, over psycopg's own pool."""
-    async with (
-        AsyncSqlLedger(postgres_url) as ledger,
-        AsyncConnectionPool(postgres_url, min_size=2, max_size=2, open=False) as pool,
-    ):
-        for number in range(32):
-            await ledger.open_account(f"t{number}", Decimal("10.00"))
-        wallet = AsyncJoinedWallet(ledger, pool.connection)
-        calls = [withdraw(f"{task} {number}", f"t{task}", 1) for number in range(4) for task in range(32)]
-        replies = await asyncio.gather(*map(wallet.withdraw, calls))
-        assert [reply.code for reply in replies] == [None] * len(calls)

@@ -13,8 +13,7 @@ import pytest
 from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WithdrawCall
-from game_operator.wallet import JoinedWallet
-from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, Opened, Statements, WalletKind, asked
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import run
@@ -146,26 +145,6 @@ def test_the_call_and_own_statements_are_committed_before_the_answer(player: Pla
     ]
 
 
-def test_a_swallowed_error_is_never_answered_with_success(player: Player, kind: WalletKind) -> None:
-    """PostgreSQL would answer COMMIT with a silent ROLLBACK; on SQLite the statement alone fails, and all is well."""
-
-    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
-        yield does.execute(connection, player.writes("once"))
-        try:
-            yield does.execute(connection, player.writes("once"))
-        except Exception as failed:
-            assert "unique" in str(failed).lower()  # noqa: PT017 - swallowed, as an operator's program does
-
-    if kind.database == "sqlite":
-        assert player.play(after).balance_cents == 500
-        assert (player.held, player.entries()) == ((500, True), ["once"])
-        return
-    with pytest.raises(LedgerError, match=r"after\(\) swallowed the error of a statement.*savepoint"):
-        player.play(after)
-    assert (player.held, player.entries()) == ((1000, False), [])
-    assert player.play(_writing(player)).balance_cents == 500
-
-
 def test_an_error_in_a_savepoint_of_its_own_may_be_swallowed(player: Player) -> None:
     """The way to do without a statement: psycopg's transaction(), SQLAlchemy's begin_nested(), Django's atomic()."""
 
@@ -181,51 +160,6 @@ def test_an_error_in_a_savepoint_of_its_own_may_be_swallowed(player: Player) -> 
 
 class OddError(Exception):
     """An error of the operator's own."""
-
-
-def test_what_own_code_raises_comes_out_and_undoes_all(player: Player) -> None:
-    """It is not retried; the repeat of the call is applied."""
-    runs = []
-
-    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
-        runs.append(1)
-        yield does.execute(connection, player.writes("mine"))
-        raise OddError
-
-    with pytest.raises(OddError):
-        player.play(after)
-    assert (player.held, player.entries(), len(runs)) == ((1000, False), [], 1)
-    assert player.play(_writing(player)).balance_cents == 500
-
-
-@pytest.mark.parametrize("ending", ["commit", "rollback"])
-@pytest.mark.parametrize("goes_on", [False, True], ids=["and nothing more", "and goes on"])
-@pytest.mark.drawn(30)
-def test_own_code_that_ends_the_transaction(player: Player, kind: WalletKind, ending: str, goes_on: bool) -> None:
-    """Whether the call was kept is in doubt: no SUCCESS, no second attempt, and the repeat moves nothing twice."""
-    runs = []
-
-    def after(does: Statements, _call: Any, _outcome: Any, connection: Any) -> _RUNS:
-        runs.append(1)
-        yield getattr(does, ending)(connection)
-        if goes_on:
-            if kind.name == "sqlite3":
-                yield does.execute(connection, "BEGIN")
-            yield does.execute(connection, player.writes("afterwards"))
-
-    with pytest.raises(
-        Exception, match=r"(?i)after\(\) has ended|closed transaction|forbid|Explicit \w+\(\) "
-    ) as failed:
-        player.play(after)
-    # Django and psycopg's transaction() refuse it themselves, and SQLAlchemy whatever comes next.
-    by_itself = kind.name.startswith("django") or kind.name == "psycopg, transaction()"
-    by_itself = by_itself or (kind.name.startswith("sqlalchemy") and goes_on)
-    assert isinstance(failed.value, LedgerError) is not by_itself
-    assert len(runs) == 1
-    kept = player.held == (500, True)
-    assert kept or player.held == (1000, False)
-    assert player.play(_writing(player)).balance_cents == 500
-    assert player.held == (500, True)
 
 
 _ASKING = [*asked("transaction()"), *asked("psycopg async"), *asked("session, psycopg"), *asked("session, asyncpg")]
@@ -329,38 +263,6 @@ def test_a_manager_that_swallows_is_a_failure(player: Player) -> None:
     assert player.play(_writing(player), transaction=transaction).balance_cents == 500
 
 
-def test_every_kind_of_call_is_found_after_its_commit(player: Player) -> None:
-    """With confirm="always" each call, and each repeat, is looked up; refusals and player-balance are not."""
-    wallet, call = player.opened.wallet(confirm="always"), player.opened.call
-    bet_id, name = player.bet.bet_id, player.id
-    for asking in (
-        player.bet,
-        deposit(bet_id, name),
-        claim(f"claim of {name}", name),
-        withdraw(f"{bet_id} 2", name),
-        rollback(f"{bet_id} 2", name, None),
-        ask_balance(name),
-    ):
-        first = call(wallet, asking)
-        again = call(wallet, asking)
-        assert (first.code, again.code, first.balance_cents) == (None, None, again.balance_cents)
-    assert call(wallet, rollback(bet_id, name, None)).code == "BET_ALREADY_CLOSED"
-    assert player.held == (2050, True)
-
-
-def test_an_unreadable_call_is_kept(player: Player) -> None:
-    """The same body twice is one anomaly, seen twice; it is under the wallet's source."""
-    opened, body = player.opened, f"{{{player.id}".encode()
-    added = opened.ledger.add_source
-    opened.portal.call(added, "live") if opened.portal else added("live")
-    wallet = opened.wallet(source="live")
-    for _ in range(2):
-        opened.ask(wallet, "keep_anomaly", "deposit", "unreadable", body)
-    with SqlLedger(opened.ledger._url) as beside:
-        anomalies = list(beside.anomalies(source="live"))
-    assert [(each.kind, each.seen) for each in anomalies if each.body == body] == [("unreadable", 2)]
-
-
 @pytest.mark.parametrize(
     "kind", asked("psycopg, transaction()") + asked("sqlite3"), ids=str, indirect=True, scope="module"
 )
@@ -383,21 +285,6 @@ def test_an_anomaly_is_kept_with_the_transaction_or_not_at_all(player: Player) -
             assert fails
         kept = [each for each in ledger.anomalies(source="kept") if each.body == body]
         assert len(kept) == (0 if fails else 1)
-
-
-def test_threads_share_a_wallet(tmp_path: Path) -> None:
-    """Sixteen threads place a bet each, twice: each is debited once."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    (kind,) = asked("sqlite3")
-    with kind.open(f"sqlite:///{tmp_path / 'wallet.db'}") as opened, ThreadPoolExecutor(16) as threads:
-        opened.ledger.open_account("p1", Decimal("100.00"))
-        wallet: JoinedWallet = opened.wallet()
-        bets = [withdraw(f"b{number % 16}", amount_cents=100) for number in range(32)]
-        assert all(reply.code is None for reply in threads.map(wallet.withdraw, bets))
-        assert opened.ledger.balance("p1") == 8400
-        ledger: SqlLedger = opened.ledger
-        assert ledger.verify().sound
 
 
 @pytest.mark.parametrize("name", ["sqlite3", "psycopg", "psycopg async", "sqlalchemy async connection, aiosqlite"])

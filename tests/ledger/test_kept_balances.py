@@ -1,20 +1,16 @@
 """An update of the operator's balance that did not happen as it was written: nothing of the call may be committed."""
 
-import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from game_operator.errors import LedgerError, SchemaError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.engine.address import path_of
+from game_operator.ledger import SqlLedger, TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind
-from tests.support.calls import deposit, withdraw
+from tests.support.calls import withdraw
+from tests.support.raw_sql import rows
 
 pytestmark = pytest.mark.slow
 
@@ -61,11 +57,6 @@ _MEDDLING = [
     ),
     pytest.param(
         "postgres",
-        _trigger("DELETE FROM players WHERE id = NEW.id; RETURN NULL;", when="AFTER"),
-        id="a trigger deletes the row",
-    ),
-    pytest.param(
-        "postgres",
         [
             "CREATE TABLE shadow (id varchar(9), balance numeric(12, 4))",
             "INSERT INTO shadow SELECT * FROM players",
@@ -78,11 +69,6 @@ _MEDDLING = [
         "sqlite",
         ["CREATE TRIGGER meddle BEFORE UPDATE ON players BEGIN SELECT RAISE(IGNORE); END"],
         id="sqlite: a trigger before it drops the update",
-    ),
-    pytest.param(
-        "sqlite",
-        [_SQLITE.format("round(NEW.balance, 2)")],
-        id="sqlite: a trigger takes half a cent",
     ),
 ]
 
@@ -101,14 +87,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
 
 def _run(url: str, *statements: str) -> list[Any]:
     """Run the operator's own statements; return the rows of the last."""
-    connect: Any = sqlite3.connect if url.startswith("sqlite") else psycopg.connect
-    address = path_of(url) if url.startswith("sqlite") else url
-    with closing(connect(address)) as connection:
-        for statement in statements:
-            cursor = connection.execute(statement)
-        rows = cursor.fetchall() if cursor.description else []
-        connection.commit()
-        return list(rows)
+    return [rows(url, statement) for statement in statements][-1]
 
 
 def _nothing_is_kept(url: str) -> None:
@@ -158,41 +137,6 @@ def test_row_policies(make: Callable[[str], str]) -> None:
         assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
 
 
-def test_only_calls_whose_balance_is_changed_fail(make: Callable[[str], str]) -> None:
-    """In one batch with others, and for this player only; a call that moves nothing is answered."""
-    url = make("postgres")
-    with SqlLedger(url, accounts=PLAYERS) as ledger:
-        assert ledger.apply(withdraw("open", amount_cents=1)).applied
-        _run(url, *_trigger("NEW.balance := OLD.balance; RETURN NEW;", condition="WHEN (NEW.id = 'p1')"))
-
-        def bet(number: int) -> bool:
-            try:
-                return ledger.apply(withdraw(f"b{number}", player_id=f"p{1 + number % 2}", amount_cents=1)).applied
-            except LedgerError:
-                return False
-
-        with ThreadPoolExecutor(8) as threads:
-            assert list(threads.map(bet, range(40))) == [number % 2 == 1 for number in range(40)]
-        assert ledger.apply(deposit("open", amount_cents=0)).applied  # A loss.
-        balances = [float(row[0]) for row in _run(url, "SELECT balance FROM players ORDER BY id")]
-        assert balances == pytest.approx([9.995, 9.8])
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_a_trigger_that_only_takes_notes_is_fine(make: Callable[[str], str], database: str) -> None:
-    """An audit of the operator's is no reason to refuse."""
-    url = make(database)
-    _run(url, "CREATE TABLE audit (balance numeric)")
-    if database == "sqlite":
-        _run(url, "CREATE TRIGGER meddle AFTER UPDATE ON players BEGIN INSERT INTO audit VALUES (NEW.balance); END")
-    else:
-        _run(url, *_trigger("INSERT INTO audit VALUES (NEW.balance); RETURN NEW;"))
-    with SqlLedger(url, accounts=PLAYERS) as ledger:
-        assert ledger.apply(withdraw(amount_cents=250)).balance_cents == 750
-        assert ledger.apply(deposit(amount_cents=300)).balance_cents == 1050
-    assert len(_run(url, "SELECT * FROM audit")) == 2
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.drawn(5)
 def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: CallerKind) -> None:
@@ -207,17 +151,6 @@ def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: Caller
         caller.commit()
     _nothing_is_kept(url)
     assert len(_run(url, "SELECT * FROM notes")) == 1
-
-
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-async def test_the_ledger_of_asyncio_reads_it_again_too(make: Callable[[str], str], database: str) -> None:
-    """The same check, awaited."""
-    url = make(database)
-    _run(url, *(_SQLITE_PUT_BACK if database == "sqlite" else _PUT_BACK))
-    async with AsyncSqlLedger(url, accounts=PLAYERS) as ledger:
-        with pytest.raises(LedgerError, match="Nothing was kept"):
-            await ledger.apply(withdraw(amount_cents=250))
-    _nothing_is_kept(url)
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])

@@ -1,10 +1,7 @@
 """Lists of bets and anomalies: by pages along an index, beside the ledger's connection (docs/reference/tables.md)."""
 
-import asyncio
 import contextlib
 import os
-import sqlite3
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -13,15 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
+from game_operator.ledger import SqlLedger
 from tests.support.calls import deposit, withdraw
-from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, path_in, run
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
-
-_MEGABYTE = 1024 * 1024
 
 
 def filled(url: str, bets: int) -> None:
@@ -70,33 +63,6 @@ def test_pages_follow_one_another(database_url: str) -> None:
     assert found[-1] == "late"
 
 
-def test_a_memory_database_is_read_over_its_one_connection() -> None:
-    """Nobody else could see it."""
-    with SqlLedger("sqlite:///:memory:") as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b1"))
-        ledger.apply(deposit("early"))
-        assert [bet.bet_id for bet in ledger.bets()] == ["b1"]
-        assert [record.bet_id for record in ledger.anomalies()] == ["early"]
-
-
-def test_a_ledger_that_is_closed_lists_nothing(database_url: str) -> None:
-    """As it answers nothing else."""
-    ledger = SqlLedger(database_url)
-    ledger.close()
-    for listed in (ledger.bets, ledger.anomalies):
-        with pytest.raises(LedgerUnavailableError, match="is closed"):
-            next(iter(listed()))
-
-
-def test_within_a_transaction_nothing_is_listed(sqlite_url: str) -> None:
-    """It would not see what the transaction has written."""
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        with pytest.raises(LedgerError, match="run in a transaction of this ledger"):
-            ledger.apply(withdraw("b1"), terms=Terms(after=lambda *_: list(ledger.bets())))
-
-
 @contextlib.contextmanager
 def locked(url: str, table: str) -> Iterator[None]:
     """Let nobody read *table* meanwhile."""
@@ -131,72 +97,3 @@ def test_a_server_may_restart_between_two_pages(postgres_url: str) -> None:
         run(postgres_url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
         found += [bet.bet_id for bet in bets]
     assert len(found) == len(set(found)) == 1_500
-
-
-class Counting(ThreadPoolExecutor):
-    """Threads that count what they are given."""
-
-    given = 0
-
-    def submit(self, *args, **more):  # type: ignore[no-untyped-def]  # As the base class has it.
-        self.given += 1
-        return super().submit(*args, **more)
-
-
-def test_the_event_loop_does_not_wait_for_a_page(database_url: str) -> None:
-    """A thread reads each."""
-    filled(database_url, 1_500)
-
-    async def play() -> tuple[int, int]:
-        threads = Counting(2)
-        asyncio.get_running_loop().set_default_executor(threads)
-        async with AsyncSqlLedger(database_url) as ledger:
-            threads.given = 0
-            return len([bet async for bet in ledger.bets()]), threads.given
-
-    assert asyncio.run(play()) == (1_500, 2)
-
-
-def test_a_cancelled_list_leaves_no_connection(postgres_url: str, postgres: PostgresServer) -> None:
-    """Nor does the event loop wait for the page under way."""
-
-    async def play() -> None:
-        async with AsyncSqlLedger(postgres_url) as ledger:
-            await ledger.open_account("p1", Decimal(100))
-            with locked(postgres_url, "bets"):
-                listing = ledger.bets()
-                task = asyncio.ensure_future(anext(listing, None))
-                done, _ = await asyncio.wait([task], timeout=0.05)
-                assert not done
-                task.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-                assert await ledger.balance("p1") == 10_000
-        await asyncio.get_running_loop().shutdown_default_executor()
-
-    asyncio.run(play())
-    with psycopg.connect(postgres.url) as server:
-        named = psycopg.conninfo.conninfo_to_dict(postgres_url)["dbname"]
-        # A server process is gone a moment after its connection.
-        for _ in range(200):
-            left = server.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", [named]).fetchone()
-            if left == (0,):
-                break
-            threading.Event().wait(0.01)
-        assert left == (0,)
-
-
-def test_the_log_does_not_stay_as_large_as_a_long_reader_made_it(sqlite_url: str) -> None:
-    """Once nobody reads any more, SQLite's -wal file is cut to 64 MiB."""
-    wal = Path(f"{path_in(sqlite_url)}-wal")
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        with contextlib.closing(sqlite3.connect(path_in(sqlite_url), isolation_level=None)) as reader:
-            run(sqlite_url, "CREATE TABLE bulk (bytes)")
-            reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM bulk").fetchone()
-            run(sqlite_url, "INSERT INTO bulk VALUES (zeroblob(?))", 80 * _MEGABYTE)
-            assert wal.stat().st_size > 80 * _MEGABYTE
-        for number in range(2):  # One writes the log back, the next begins it anew.
-            ledger.apply(withdraw(f"b{number}"))
-        assert wal.stat().st_size <= 64 * _MEGABYTE

@@ -1,87 +1,19 @@
 """Look-ups by index find what reading whole tables would: histories, bets by state and player, anomalies by parts."""
 
 import random
-import time
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import MemoryLedger, SqlLedger
-from game_operator.ledger.office import Office
 from game_operator.ledger.staff.anomalies import AnomalyRecord
-from game_operator.ledger.staff.queries import BetsWanted, Movement
-from game_operator.models.webhooks import WebhookCall
-from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage, rows, run
-from tests.support.repairs import lost, pay, repair, won
+from game_operator.ledger.staff.queries import Movement
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.raw_sql import run
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, url=("postgres",))]
-
-BETS = ("b1", "b2", "b3")
-
-
-def any_call(draw: random.Random) -> WebhookCall:
-    """Return a call that agrees or disagrees with those before it."""
-    bet_id, player = draw.choice(BETS), draw.choice(["p1", "p1", "p1", "p2", "nobody"])
-    tx_id = draw.choice([f"t-{bet_id}", f"t-{bet_id}", "other"])
-    makers: list[Callable[[], WebhookCall]] = [
-        lambda: withdraw(bet_id, player, draw.choice([500, 500, 99_999]), tx_id=tx_id),
-        lambda: withdraw(bet_id, player, action="RAIN", tx_id=tx_id),
-        lambda: deposit(bet_id, player, draw.choice([0, 1250]), tx_id=draw.choice([f"d-{bet_id}", "other"])),
-        lambda: rollback(bet_id, player, tx_id=tx_id),
-        lambda: claim(f"c-{draw.randrange(4)}", player, bet_id=bet_id),
-    ]
-    return draw.choices(makers, [5, 1, 4, 2, 1])[0]()
-
-
-def any_step(ledger: SqlLedger, draw: random.Random) -> None:
-    """Apply a call, or settle a bet without one and pay what is owed."""
-    if draw.random() < 0.8:
-        ledger.apply(any_call(draw))
-        return
-    bet_id = draw.choice(BETS)
-    try:
-        repair(ledger, won(1250, bet_id) if draw.random() < 0.5 else lost(bet_id))
-    except RepairRefusedError:
-        for number in range(1, 4):
-            try:
-                pay(ledger, number)
-            except (FindingError, RepairRefusedError):
-                continue
-
-
-def any_history(ledger: SqlLedger, draw: random.Random) -> None:
-    """Open two accounts, and take sixty steps."""
-    for player in ("p1", "p2"):
-        ledger.open_account(player, Decimal(100))
-    for _ in range(60):
-        any_step(ledger, draw)
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.drawn(3)
-def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
-    """All calls that name it, with all they posted, however the bet has got on."""
-    with SqlLedger(url) as ledger:
-        any_history(ledger, random.Random(seed))
-        for bet_id in BETS:
-            history = ledger.history(bet_id)
-            calls = rows(url, "SELECT operation, tx_id, at_millis FROM {p}calls WHERE bet_id = ?", bet_id)
-            assert sorted(call[:2] for call in history.calls) == sorted((op, tx_id) for op, tx_id, _ in calls)
-            assert [call.at_millis for call in history.calls] == sorted(at for *_, at in calls)
-            posted = rows(
-                url,
-                "SELECT p.operation, p.tx_id, p.amount_cents FROM {p}postings AS p JOIN {p}calls AS c ON "
-                "c.operation = p.operation AND c.tx_id = p.tx_id WHERE c.bet_id = ? ORDER BY p.id",
-                bet_id,
-            )
-            assert [(*move[:2], abs(move.delta_cents)) for move in history.movements] == posted
-            anomalies = rows(url, "SELECT id FROM {p}anomalies WHERE bet_id = ? ORDER BY id", bet_id)
-            assert [(record.id,) for record in history.anomalies] == anomalies
 
 
 def latest(ledger: SqlLedger, most: int = 1_000) -> list[Movement]:
@@ -89,55 +21,6 @@ def latest(ledger: SqlLedger, most: int = 1_000) -> list[Movement]:
     movements = ledger.account_history("p1", most=most).movements
     assert [move.at_millis for move in movements] == sorted(move.at_millis for move in movements)
     return [*reversed(movements)]
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.drawn(2)
-def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
-    """Each of them, whatever it is of: a withdraw, a deposit, a rollback, a claim, a repair or a payment."""
-    with SqlLedger(url) as ledger:
-        any_history(ledger, random.Random(seed))
-        found = latest(ledger)
-    posted = rows(
-        url,
-        "SELECT p.operation, p.tx_id, c.bet_id FROM {p}postings AS p LEFT JOIN {p}calls AS c ON "
-        "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
-        "WHERE 'p1' IN (p.from_account, p.to_account) ORDER BY p.id DESC",
-    )
-    assert [(move.operation, move.tx_id, move.bet_id) for move in found] == posted
-
-
-def test_the_latest_movements_of_an_account(url: str) -> None:
-    """What is carried is the oldest; both sides of the end of a list."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for number in range(5):
-            ledger.apply(withdraw(f"b{number}"))
-        run(url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
-        expected = ["b4", "b3", "b2", "b1", "b0", "open", "carry"]
-        for most in (1, 2, 6, 7, 8, 50):
-            assert [move.bet_id or move.operation for move in latest(ledger, most)] == expected[:most]
-        for most in (0, -1):
-            with pytest.raises(ValueError, match=f"most is {most}: pass 1 or more"):
-                ledger.account_history("p1", most=most)
-
-
-def test_movements_of_years(url: str) -> None:
-    """Movements are found however long nothing moved between them, also those that are later than the account."""
-    now = time.time_ns() // 1_000_000
-    midnight = now // 86_400_000 * 86_400_000
-    days = [-9_000, -400, -63, -62, -61, -31, -30, -7, -3, -2, -1, 0]
-    times = [now + 10**10, now, 0, *(midnight + 86_400_000 * day - early for day in days for early in (0, 1))]
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(0))
-        for millis in times:
-            run(
-                url,
-                "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
-                f"VALUES ('p1', 1, '', 'adjust', 'x', {millis})",
-            )
-        for most in (1, 4, 100):
-            assert [move.at_millis for move in latest(ledger, most)] == sorted(times, reverse=True)[:most]
 
 
 def played(ledger: SqlLedger | MemoryLedger) -> None:
@@ -179,20 +62,6 @@ def test_bets_by_state_player_and_time(url: str, kind: str) -> None:
                     found = ledger.bets(state=state, player_id=player, since_millis=since, until_millis=until)
                     assert list(found) == wanted
         assert list(ledger.bets(source="t", state=BetState.OPEN)) == []
-
-
-def test_the_oldest_bets_of_all_sources(url: str) -> None:
-    """Merged by time, and cut."""
-    with SqlLedger(url) as ledger:
-        played(ledger)
-        ledger.add_source("t")
-        damage(url, ["UPDATE {p}bets SET source = 't' WHERE player_id = 'p2'", "DELETE FROM {p}postings"])
-        every = sorted((*ledger.bets(), *ledger.bets(source="t")), key=lambda bet: (bet.opened_at_millis, bet.bet_id))
-        assert Office(ledger).oldest_bets(BetsWanted(None), 50) == every
-        assert Office(ledger).oldest_bets(BetsWanted(None), 5) == every[:5]
-        assert Office(ledger).oldest_bets(BetsWanted("t"), 50) == list(ledger.bets(source="t"))
-        spent = Office(ledger).oldest_bets(BetsWanted(None, state=BetState.SPENT), 50)
-        assert [bet.bet_id for bet in spent] == ["spent-p1", "spent-p2"]
 
 
 _ROWS = (

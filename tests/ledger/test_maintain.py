@@ -1,23 +1,19 @@
 """maintain(): what is sealed, what is read again, and what it finds of damage before a checkpoint (spec §3)."""
 
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import pytest
 
-from game_operator.ledger import MaintainReport, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.maintain import Maintenance
 from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
-from tests.support.calendar import Calendar
 from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
@@ -25,10 +21,6 @@ from tests.support.times import RunningClock
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY = 86_400_000
-#: What takes many runs, each of which is slow on PostgreSQL; what it does there is held by the other tests.
-ON_SQLITE = pytest.mark.parametrize(
-    "database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True
-)
 
 
 def played(ledger: SqlLedger, name: str = "b") -> None:
@@ -79,15 +71,6 @@ def test_what_is_sealed_is_not_read_again(sealed: SqlLedger) -> None:
     assert (full.balances_cents, full.house_cents) == (report.balances_cents, report.house_cents)
 
 
-def test_a_first_run_over_an_empty_ledger(database_url: str) -> None:
-    """Nothing is there to read, and the run says so; the second one is the same."""
-    with SqlLedger(database_url) as ledger:
-        for _ in range(2):
-            report = ledger.maintain()
-            assert (report.finished, report.sound, report.sealed) == (True, True, 0)
-            assert report.read == {"postings": 0, "calls": 0, "bets": 0, "accounts": 0}
-
-
 #: Damage before the checkpoint; whether a comparison of balances alone shows it, and what reading everything finds.
 BEFORE = [
     pytest.param("UPDATE {p}accounts SET balance_cents = balance_cents + 1", {"balance_differs"}, True, id="a balance"),
@@ -102,23 +85,6 @@ BEFORE = [
         {"call_without_posting", "slice_differs"},
         False,
         id="a wager and its refund deleted, which cancel out",
-    ),
-    pytest.param(
-        "UPDATE {p}calls SET amount_cents = amount_cents + 1 WHERE tx_id = 'deposit:bet:b-won'",
-        {"wrong_posting", "resolution_differs"},
-        False,
-        id="a call changed",
-    ),
-    pytest.param(
-        "UPDATE {p}bets SET state = 'OPEN', settled_at_millis = NULL, won_cents = NULL, deposit_tx_id = NULL "
-        "WHERE bet_id = 'b-lost'",
-        {"second_deposit"},
-        False,
-        id="a lost bet made OPEN",
-    ),
-    pytest.param("DELETE FROM {p}bets WHERE bet_id = 'b-lost'", {"bet_missing"}, False, id="a bet deleted"),
-    pytest.param(
-        "DELETE FROM {p}calls WHERE tx_id = 'deposit:bet:b-lost'", {"resolution_missing"}, False, id="a call deleted"
     ),
     pytest.param(
         "UPDATE {p}accounts SET balance_cents = balance_cents + 1; UPDATE {p}checkpoints SET cents = cents + 1",
@@ -150,26 +116,6 @@ def test_damage_before_a_checkpoint(
     damage(database_url, (of_sqlite(statement) if is_sqlite(database_url) else statement).split("; "))
     assert bool(kinds(sealed.verify())) == shows_at_once
     assert kinds(sealed.verify(full=True)) == expected
-
-
-@pytest.mark.drawn(2)
-@pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
-def test_reading_again_finds_it_within_30_days(
-    sealed: SqlLedger, database_url: str, clock: RunningClock, statement: str, expected: set[str], shows_at_once: bool
-) -> None:
-    """A run each night reads a part again, and all of it within 30 nights; PostgreSQL's clock stands for the last."""
-    del shows_at_once
-    nights = 30
-    if not is_sqlite(database_url):
-        run(database_url, "UPDATE {p}meta SET value = value - ? WHERE name = 'maintained_millis'", 25 * DAY)
-        nights = 1
-    damage(database_url, (of_sqlite(statement) if is_sqlite(database_url) else statement).split("; "))
-    found: set[str] = set()
-    for night in range(nights):
-        clock.millis += DAY
-        sealed.adjust("p1", Decimal(1), reference=f"night {night}")
-        found |= kinds(sealed.maintain())
-    assert expected <= found
 
 
 @pytest.mark.parametrize(
@@ -233,51 +179,6 @@ def test_postings_out_of_order_are_read_again_until_they_are_right(sealed: SqlLe
     assert kinds(sealed.maintain()) == {"slice_differs"}
 
 
-@ON_SQLITE
-def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that has no time left says so, and the next ones go on where it stopped."""
-    monkeypatch.setattr(module, "WINDOW", 2)
-    monkeypatch.setattr(verify, "_BETS", 2)
-    for number in range(5):
-        played(sealed, f"more-{number}")
-    asked: Counter[Maintenance] = Counter()
-    most = [3]
-
-    def goes_on(maintained: Maintenance) -> bool:
-        asked[maintained] += 1
-        maintained.finished = maintained.finished and asked[maintained] <= most[0]
-        return maintained.finished
-
-    monkeypatch.setattr(Maintenance, "goes_on", goes_on)
-    reports = [sealed.maintain()]
-    assert (reports[0].finished, reports[0].sound) == (False, True)
-    while not reports[-1].finished:
-        most[0] += 1
-        reports.append(sealed.maintain())
-    assert len(reports) > 5
-    assert sum(report.sealed for report in reports) == 5 * 7
-    assert sealed.verify(full=True).sound
-
-
-def test_folding_leaves_the_seals_right(sqlite_url: str, clock: RunningClock) -> None:
-    """What is folded is carried, once no bet of its day is OPEN, and all is found sound."""
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        played(ledger)
-        clock.millis += 91 * DAY
-        played(ledger, "later")
-        report = ledger.maintain(drop_after=timedelta(days=90))
-        assert (report.finished, report.sound, [day.reason for day in report.kept]) == (True, True, ["open bets"])
-        assert ledger.verify(full=True).sound
-        ledger.apply(deposit("b-open"))
-        clock.millis += DAY
-        (dropped,) = ledger.maintain(drop_after=timedelta(days=90)).dropped
-        assert dropped.postings == 8
-        assert ledger.verify(full=True).sound
-        folded = rows(sqlite_url, "SELECT SUM(count) FROM {p}slices WHERE folded_at_millis IS NOT NULL")
-        assert folded == [(8,)]
-
-
 @pytest.mark.drawn(1)
 def test_beside_calls_and_another_run(database_url: str) -> None:
     """Two runs at once, beside threads that play: each books' reading is sound, and everything is sealed once."""
@@ -307,14 +208,6 @@ def test_beside_calls_and_another_run(database_url: str) -> None:
         (counts,) = rows(database_url, "SELECT (SELECT SUM(count) FROM {p}slices), (SELECT COUNT(*) FROM {p}postings)")
         assert counts[0] == counts[1]
         assert one.verify(full=True).sound
-
-
-def test_in_memory_sqlite() -> None:
-    """A database that only one connection sees is maintained on that one."""
-    with SqlLedger("sqlite:///:memory:") as ledger:
-        ledger.open_account("p1", Decimal(1))
-        report: MaintainReport = ledger.maintain()
-        assert (report.finished, report.sealed) == (True, 1)
 
 
 @pytest.mark.usefixtures("no_rereading")
@@ -426,27 +319,6 @@ def test_all_is_read_again_in_a_month(sqlite_url: str, clock: RunningClock, monk
         assert ledger.maintain().read_again == 61
 
 
-def test_calls_and_bets_are_read_again_and_again(sqlite_url: str, clock: RunningClock) -> None:
-    """Once the end is reached, the next run begins anew, and does not wait there for what is new."""
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("old"))
-        ledger.apply(withdraw("later"))
-        changes = [
-            ("UPDATE {p}bets SET wager_cents = wager_cents WHERE bet_id = 'old'", set()),
-            ("UPDATE {p}bets SET wager_cents = wager_cents + 1 WHERE bet_id = 'old'", {"withdraw_differs"}),
-            ("DELETE FROM {p}bets WHERE bet_id = 'old'", {"bet_missing"}),
-        ]
-        for statement, expected in changes:
-            run(sqlite_url, statement)
-            found: set[str] = set()
-            for _ in range(6):
-                clock.millis += 5 * DAY
-                ledger.adjust("p1", Decimal(1), reference=f"{clock.millis}")
-                found |= kinds(ledger.maintain())
-            assert expected <= found <= {"withdraw_differs", *expected}
-
-
 def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     """A run of no seconds does nothing, says so, and does not forget what was found."""
     sealed.apply(withdraw("x"))
@@ -458,47 +330,3 @@ def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings = 0") == [(0,)]
     assert sealed.maintain().finished
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
-
-
-def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> None:
-    """With them SQLite 3.40 made a Bloom filter of the index by account, which dropped rows that match."""
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        for number in range(12):
-            ledger.open_account(f"p{number}", Decimal(1000))
-        for night in range(4):
-            for number in range(40):
-                player = f"p{number % 12}"
-                assert ledger.apply(withdraw(f"b{night}-{number}", player)).applied
-                assert ledger.apply(deposit(f"b{night}-{number}", player)).applied
-            if night:
-                run(sqlite_url, "ANALYZE")
-                run(sqlite_url, "DELETE FROM sqlite_stat1")
-                run(sqlite_url, "ANALYZE {p}postings")
-            assert ledger.verify().findings == ledger.maintain().findings == ()
-            clock.millis += DAY
-
-
-@ON_SQLITE
-def test_a_call_without_a_posting_is_found_however_old_it_is(database_url: str) -> None:
-    """Its day stays when those around it are folded, and each run says so until the posting is there."""
-    folded = 0
-    with Calendar(database_url, -100) as calendar:
-        for day in range(3):
-            with calendar.ledger() as ledger:
-                if not day:
-                    ledger.open_account("p1", Decimal(100))
-                played(ledger, f"b{day}")
-                ledger.apply(deposit(f"b{day}-open"))
-                assert ledger.maintain().finished
-                if day == 1:
-                    damage(database_url, ["DELETE FROM {p}postings WHERE tx_id = 'b1-claim'"])
-            calendar.move(1)
-        for step in (22, 22, 22, 22, 1, 1, 1, 1):
-            calendar.move(step)
-            with calendar.ledger() as ledger:
-                assert ledger.apply(withdraw(f"day-{calendar()}")).applied
-                report = ledger.maintain(drop_after=timedelta(days=90))
-                assert "call_without_posting" in kinds(report)
-                assert "call_without_posting" in kinds(ledger.verify())
-            folded += len(report.dropped)
-        assert folded

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from functools import partial
 from multiprocessing import get_context
@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
-from game_operator.models.webhooks import MovingCall, Reply, WebhookCall, WithdrawCall
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.models.webhooks import Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
+from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import OWN, WALLETS, Opened, Statements, WalletKind, asked
 from tests.support.raw_sql import rows, run
@@ -159,48 +159,6 @@ def test_the_limit_holds_for_two_processes(kind: WalletKind, url: str, wagered: 
         assert ledger.verify().sound
 
 
-async def test_twelve_bets_over_an_async_pool_of_three_are_answered(postgres_url: str) -> None:
-    """As below, in asyncio."""
-    from psycopg_pool import AsyncConnectionPool
-
-    _open(postgres_url)
-    pool = AsyncConnectionPool(postgres_url, min_size=3, max_size=3, timeout=5, open=False)
-    async with pool, AsyncSqlLedger(postgres_url) as ledger:
-
-        async def may_bet(_call: Any, _account: Any, connection: Any) -> None:
-            await connection.execute("SELECT pg_sleep(0.01)")
-
-        wallet = AsyncJoinedWallet(ledger, pool.connection, may_bet=may_bet)
-        bets = [wallet.withdraw(withdraw(f"b{number}", amount_cents=10)) for number in range(12)]
-        assert [reply.code for reply in await asyncio.gather(*bets)] == [None] * 12
-        assert await ledger.balance("p1") == 880
-
-
-def test_twelve_bets_over_a_pool_of_three_are_answered(postgres_url: str) -> None:
-    """``may_bet`` needs no second connection, so bets that hold all of the pool do not wait for each other."""
-    from psycopg_pool import ConnectionPool
-
-    _open(postgres_url)
-    with (
-        ConnectionPool(postgres_url, min_size=3, max_size=3, timeout=5, open=True) as pool,
-        SqlLedger(postgres_url) as ledger,
-    ):
-        start = threading.Barrier(12)
-
-        def may_bet(_call: Any, _account: Any, connection: Any) -> None:
-            connection.execute("SELECT pg_sleep(0.01)")
-
-        wallet = JoinedWallet(ledger, pool.connection, may_bet=may_bet)
-
-        def place(number: int) -> str | None:
-            start.wait()
-            return wallet.withdraw(withdraw(f"b{number}", amount_cents=10)).code
-
-        with ThreadPoolExecutor(12) as threads:
-            assert list(threads.map(place, range(12))) == [None] * 12
-        assert ledger.balance("p1") == 880
-
-
 # --- what it writes, and how it fails ---------------------------------------------------------------------------------
 
 
@@ -336,14 +294,6 @@ def test_what_it_writes_stays_with_its_answer(kind: WalletKind, url: str) -> Non
     assert _journal(url) == ["b1 1000", "blocked 1000", "dear 500"]
 
 
-def test_a_ledger_in_memory_has_no_connection() -> None:
-    """It is given None, and what it raises undoes the call."""
-    given: list[object] = []
-    wallet = Wallet(MemoryLedger({"p1": 1_000}), may_bet=lambda *arguments: given.append(arguments[2]))
-    assert wallet.withdraw(withdraw()).balance_cents == 500
-    assert given == [None]
-
-
 @pytest.mark.parametrize("name", ["may_bet", "after"])
 def test_code_that_nothing_awaits_is_refused_when_the_wallet_is_made(sqlite_url: str, name: str) -> None:
     """Found out with the first bet, every bet would be SYSTEM_ERROR."""
@@ -399,57 +349,6 @@ def _alone(opened: Opened, code: Any, where: str, player: str) -> Reply:
         opened.leave()
 
 
-async def test_async_code_on_sqlite_is_awaited_while_others_write(sqlite_url: str) -> None:
-    """Also after waiting in a thread for another process's lock; a call that is given up meanwhile leaves nothing."""
-    _open(sqlite_url)
-
-    async def code(*_: object) -> None:
-        await asyncio.sleep(0.001)
-
-    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), isolation_level=None)) as other:
-        async with AsyncSqlLedger(sqlite_url) as ledger:
-            wallet = AsyncWallet(ledger, may_bet=code, after=code)
-            other.execute("BEGIN IMMEDIATE")
-            bets = [asyncio.ensure_future(wallet.withdraw(withdraw(f"b{n}", amount_cents=10))) for n in range(3)]
-            await asyncio.sleep(0.1)
-            bets[0].cancel()
-            await asyncio.sleep(0.1)
-            other.execute("COMMIT")
-            ends = await asyncio.gather(*bets, return_exceptions=True)
-            assert isinstance(ends[0], asyncio.CancelledError)
-            assert [end.code for end in ends[1:] if isinstance(end, Reply)] == [None, None]
-            other.execute("BEGIN IMMEDIATE")  # No transaction of the ledger's is left open.
-            other.execute("COMMIT")
-            assert await ledger.balance("p1") in (970, 980)
-            assert (await ledger.verify()).sound
-
-
-async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> None:
-    """Over the connection that it is lent, on SQLite too, where nothing of it is awaited."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        for player in ("p1", "p2"):
-            await ledger.open_account(player, Decimal(10))
-
-        async def after(call: MovingCall, _outcome: Any, connection: Any) -> None:
-            await ledger.apply(claim("jackpot", "p2", amount_cents=5), connection=connection)
-
-        reply = await AsyncWallet(ledger, after=after).withdraw(withdraw(amount_cents=10))
-        assert (reply.balance, await ledger.balance("p2")) == (Decimal("9.90"), 1_005)
-
-
-async def test_after_lends_no_connection_to_another_ledger(sqlite_url: str, tmp_path: Path) -> None:
-    """It would block the event loop, as a connection of sqlite3 does elsewhere."""
-    other = AsyncSqlLedger(f"sqlite:///{tmp_path / 'other.db'}")
-    async with AsyncSqlLedger(sqlite_url) as ledger:
-        await ledger.open_account("p1", Decimal(10))
-
-        async def after(_call: MovingCall, _outcome: Any, connection: Any) -> None:
-            await other.apply(claim(), connection=connection)
-
-        with pytest.raises(TypeError, match="would block the event loop"):
-            await AsyncWallet(ledger, after=after).withdraw(withdraw(amount_cents=10))
-
-
 # --- whose context ----------------------------------------------------------------------------------------------------
 
 _TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
@@ -480,32 +379,6 @@ async def test_each_task_is_asked_in_its_own_context(database_url: str, awaits: 
 
         await asyncio.gather(*map(bet, names))
     assert sorted(seen) == sorted((name, name) for name in names * 2)
-
-
-def test_each_thread_is_asked_in_its_own_context(database_url: str) -> None:
-    """The same for threads, and their thread-locals."""
-    here, seen = threading.local(), []
-
-    def note(call: Any, *_: object) -> None:
-        seen.append((call.player_id, _TENANT.get(), here.name))
-
-    names = [f"p{number}" for number in range(8)]
-    with SqlLedger(database_url) as ledger:
-        wallet = Wallet(ledger, may_bet=note, after=note)
-        for name in names:
-            ledger.open_account(name, Decimal(10))
-
-        def bet(name: str) -> None:
-            here.name = name
-            _TENANT.set(name)
-            assert wallet.withdraw(withdraw(name, name)).code is None
-
-        threads = [threading.Thread(target=bet, args=(name,)) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(seen) == sorted((name, name, name) for name in names * 2)
 
 
 # --- after moves the balance ------------------------------------------------------------------------------------------
@@ -587,38 +460,6 @@ def test_an_object_of_the_operators_never_takes_the_debit_back(kind: WalletKind,
         wallet = opened.wallet(after, may_bet=may_bet)
         assert opened.call(wallet, withdraw()).balance_cents == 530
         assert opened.call(opened.wallet(), withdraw()).balance_cents == 530
-
-
-def test_an_object_that_was_loaded_before_the_call_has_the_balance_after_it(postgres_url: str) -> None:
-    """Such as the current player of a middleware: changed by after, it would take the debit back."""
-    from sqlalchemy import create_engine
-    from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
-
-    class Base(DeclarativeBase):
-        pass
-
-    class Player(Base):
-        __tablename__ = "players"
-        id: Mapped[str] = mapped_column(primary_key=True)
-        balance: Mapped[int]
-
-    run(postgres_url, "CREATE TABLE players (id varchar(80) PRIMARY KEY, balance bigint)")
-    run(postgres_url, "INSERT INTO players VALUES ('p1', 1000)")
-    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
-
-    @contextmanager
-    def transaction() -> Generator[Session]:
-        with Session(engine) as session, session.begin():
-            session.info["player"] = session.get(Player, "p1")
-            yield session
-
-    def after(_call: Any, _outcome: Any, session: Session) -> None:
-        session.get_one(Player, "p1").balance -= 10
-
-    with SqlLedger(postgres_url, accounts=_PLAYERS) as ledger:
-        reply = JoinedWallet(ledger, transaction, after).withdraw(withdraw(amount_cents=100))
-        assert (reply.balance_cents, int(ledger.balance("p1"))) == (890, 890)
-    engine.dispose()
 
 
 def test_terms_of_a_call_that_joins_by_hand(sqlite_url: str) -> None:

@@ -14,7 +14,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.tables import VERSION
 from tests.support.calls import deposit, withdraw
 from tests.support.next_version import NEXT, next_program
-from tests.support.raw_sql import is_sqlite, path_in, rows, run
+from tests.support.raw_sql import is_sqlite, path_in, rows
 
 pytestmark = [pytest.mark.bare, pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
@@ -119,34 +119,6 @@ def test_a_newer_program_before_it(played: str, newer: dict[str, str]) -> None:
     assert said in newer_says(newer, played, "schema")
     assert said in " ".join(newer_says(newer, played, "doctor").split())
     assert version(played) == VERSION
-
-
-@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_a_missing_grant_is_told(played: str, newer: dict[str, str]) -> None:
-    """Tables that a migration added are nobody's but their owner's: the line that grants them is in the error."""
-    role = "clerk_" + played.partition("///")[2].partition("?")[0]
-    run(played, f"CREATE ROLE {role} LOGIN")
-    run(played, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
-    url = played.replace("user=postgres", f"user={role}")
-    try:
-        assert newer_run(newer, OPEN, played) == ""
-        refused = newer_run(newer, OPEN_ONLY, url)
-        grant = f"GRANT SELECT, INSERT, UPDATE ON {P}notes TO {role};"
-        assert f"Let their owner run: {grant}" in refused
-        run(played, grant)
-        assert newer_run(newer, OPEN_ONLY, url) == ""
-    finally:
-        run(played, f"DROP OWNED BY {role}")
-        run(played, f"DROP ROLE {role}")
-
-
-@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_from_another_search_path(played: str, newer: dict[str, str]) -> None:
-    """What it adds is beside the tables that are there, and not in the first schema of the path."""
-    run(played, "CREATE SCHEMA first")
-    assert newer_run(newer, OPEN, f"{played}&options=-csearch_path%3Dfirst,public") == ""
-    assert rows(played, "SELECT tablename FROM pg_tables WHERE schemaname = 'first'") == []
-    assert version(played) == NEXT
 
 
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)

@@ -2,9 +2,7 @@
 
 import asyncio
 import itertools
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -66,29 +64,6 @@ def test_a_callback_cannot_close_its_ledger(database_url: str) -> None:
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
-def test_after_may_use_another_ledger(ledger: Any) -> None:
-    """A ledger of its own is not waited for."""
-    other = MemoryLedger({"p1": 1_000})
-
-    def after(*_args: object) -> None:
-        other.apply(claim())
-
-    ledger.apply(withdraw(), terms=Terms(after=after))
-    assert (ledger.balance("p1"), other.balance("p1")) == (500, 1_300)
-
-
-def test_after_may_pass_its_connection_on(database_url: str) -> None:
-    """A second call in the same transaction, on the connection that after is given."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(10))
-
-        def after(_call: object, _outcome: Outcome, connection: Any) -> None:
-            assert ledger.apply(claim(), connection=connection).applied
-
-        ledger.apply(withdraw(), terms=Terms(after=after))
-        assert ledger.balance("p1") == 800
-
-
 async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str) -> None:
     """Each callback with each method: neither itself, nor through a task that it awaits."""
     moves = {how: move for how, move in MOVES.items() if how != "bets"} | {"close": lambda ledger: ledger.close()}
@@ -126,36 +101,6 @@ async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -
         await ledger.apply(withdraw(), terms=Terms(after=after))
         committed.set()
         assert (await later[0]).balance_cents == 800
-
-
-async def test_the_ledger_is_not_inside_after_a_failure(database_url: str) -> None:
-    """Whatever a callback raised, the same task goes on with the ledger."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(10))
-        with suppress(ZeroDivisionError):
-            await ledger.apply(withdraw(), terms=Terms(after=lambda *_args: 1 / 0))
-        assert (await ledger.apply(withdraw())).balance_cents == 500
-
-
-def test_a_thread_of_its_own_is_not_inside(database_url: str) -> None:
-    """Another thread waits its turn, as it would have done anyway."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(10))
-        claims: list[Outcome] = []
-        thread = threading.Thread(target=lambda: claims.append(ledger.apply(claim())))
-
-        ledger.apply(withdraw(), terms=Terms(after=lambda *_args: thread.start()))
-        thread.join(30)
-        assert claims[0].balance_cents == 800
-
-
-@pytest.mark.parametrize("answer", [None, "", 5, "\ud800"], ids=repr)
-def test_what_account_of_answers(ledger: Any, answer: Any) -> None:
-    """No key of an account is an error and no unknown player, which would be refused for good."""
-    with pytest.raises(LedgerError, match="account_of answered"):
-        ledger.apply(withdraw(), terms=_terms("account_of", lambda _call: answer))
-    assert ledger.bet("b1") is None
-    assert ledger.apply(withdraw()).balance_cents == 500
 
 
 def test_account_of_answers_something_else_each_time(ledger: Any) -> None:

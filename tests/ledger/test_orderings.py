@@ -228,16 +228,3 @@ def test_c09_each_history_by_itself(length: int) -> None:
         assert ledger.balance("p1") == model.money["p1"]
         moved = [each.operation for each in postings_of(ledger) if each.operation != "open"]
         assert moved in ([], ["withdraw"], ["withdraw", "deposit"], ["withdraw", "rollback"])
-
-
-@pytest.mark.parametrize("name", ["W", "D", "R"])
-def test_the_promises_can_be_broken(name: str) -> None:
-    """The checks that hold promises do fail where one is broken."""
-    call = HONEST[name]
-    with pytest.raises(AssertionError):
-        _check_promises(frozenset({(name, "SUCCESS")}), name, call, None, True)
-    with pytest.raises(AssertionError):
-        _check_promises(frozenset({(name, "SUCCESS")}), name, call, "BET_NOT_FOUND", False)
-    with pytest.raises(AssertionError):
-        _check_promises(frozenset({(name, "final")}), name, call, None, False)
-    _check_promises(frozenset(), name, call, None, True)

@@ -5,10 +5,9 @@ What another ledger owns is SYSTEM_ERROR and leaves nothing but an anomaly (docs
 """
 
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,13 +26,11 @@ from game_operator.errors import (
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.office import Office
 from game_operator.models.webhooks import WebhookCall
-from game_operator.profile import Profile
-from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
-from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
+from game_operator.wallet import AsyncWallet, JoinedWallet
 from tests.ledger.test_fence import connected, content
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.grants import GrantingService, campaign
-from tests.support.raw_sql import is_sqlite, path_in, rows, run
+from tests.support.raw_sql import is_sqlite, run
 from tests.support.repairs import lost, pay, repair
 
 pytestmark = [pytest.mark.drawn(8, database_url=("postgres",))]
@@ -140,19 +137,6 @@ def test_another_ledgers_player(
         assert kept == ([("foreign_player", "SYSTEM_ERROR", operation, "q1", 2)] if operation else [])
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_our_own_player(database_url: str, way: str) -> None:
-    """Is served as without owns."""
-    with SqlLedger(database_url, owns=ours) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        if way == "a JoinedWallet":
-            with pytest.raises(AssertionError):
-                WAYS[way](ledger, database_url, withdraw("b1"))
-            return
-        WAYS[way](ledger, database_url, withdraw("b1"))
-        assert ledger.balance("p1") == 9_500
-
-
 def test_nothing_is_read_first(database_url: str) -> None:
     """Of another's withdraw and balance, the database is not even asked."""
     with SqlLedger(database_url, owns=ours) as ledger:
@@ -160,24 +144,6 @@ def test_nothing_is_read_first(database_url: str) -> None:
         for call in (withdraw("b1", "q1"), ask_balance("q1")):
             with pytest.raises(LedgerError, match=r"does not own the player 'q1'.*Send it to the ledger that owns"):
                 ledger.apply(call)
-
-
-@pytest.mark.filterwarnings("ignore:AcceptUnsigned")
-def test_the_service_is_answered_system_error(database_url: str) -> None:
-    """On each path; the body is kept as it came in."""
-    receiver = WebhookReceiver(authenticator=AcceptUnsigned(), profile=Profile())
-    body = b'{"player_id":"q1","amount":5,"action_id":"b1","action":{"type":"BET"},"tx_id":"t"}'
-    with SqlLedger(database_url, owns=ours) as ledger:
-        wallet = Wallet(ledger)
-        for path, raw in [
-            ("/deposit", body),
-            ("/rollback", b'{"player_id":"q1","action":"BET","action_id":"b2","tx_id":"t"}'),
-            ("/withdraw", b'{"player_id":"q1","amount":5,"action":"BET","action_id":"b3"}'),
-            ("/player-balance", b'{"player_id":"q1"}'),
-        ]:
-            assert b"SYSTEM_ERROR" in receiver.handle(path, {}, raw, wallet).body
-        assert next((each.operation, each.body) for each in ledger.anomalies()) == ("deposit", body)
-        assert [each.operation for each in ledger.anomalies()] == ["deposit", "rollback"]
 
 
 STAFF: dict[str, Callable[[SqlLedger, GrantingService], object]] = {
@@ -218,18 +184,6 @@ def test_staff_and_the_back_office_refuse(database_url: str, private_key: RSAPri
         assert content(database_url) != was
 
 
-def test_a_campaign_that_others_planned_is_not_run(database_url: str, private_key: RSAPrivateKey) -> None:
-    """Every player of the plan is asked for before the first grant."""
-    service = GrantingService(private_key)
-    with SqlLedger(database_url) as before, SqlLedger(database_url, owns=ours) as ledger:
-        campaign(service, before).plan(["p1", "q1"], check_players=False)
-        with pytest.raises(LedgerError, match="does not own the player 'q1'"):
-            campaign(service, ledger).run()
-        assert service.asked == []
-        campaign(service, before).run()
-        assert service.players() == ["p1", "q1"]
-
-
 def test_a_retry_follows_the_same_rule(database_url: str) -> None:
     """It asks owns, and without owns a person says that the player is ours after all."""
     with SqlLedger(database_url, owns=ours) as ledger:
@@ -252,24 +206,9 @@ def test_a_retry_follows_the_same_rule(database_url: str) -> None:
         assert list(corrected.anomalies()) == []
 
 
-def test_a_person_may_accept(database_url: str) -> None:
-    """Where the program has no owns."""
-    with SqlLedger(database_url, owns=ours) as ledger, suppress(LedgerError):
-        ledger.apply(claim("c1", "q1"))
-    with SqlLedger(database_url) as plain:
-        plain.open_account("q1")
-        assert plain.retry(1, accept_foreign=True).applied
-
-
 async def never(player_id: str) -> bool:
     """Answer too late."""
     return ours(player_id)
-
-
-class _Awaited:
-    """An object whose call is awaited."""
-
-    __call__ = staticmethod(never)
 
 
 @pytest.mark.parametrize("kind", [SqlLedger, AsyncSqlLedger])
@@ -286,14 +225,6 @@ def named(database_url: str) -> str:
     with SqlLedger(database_url, name="production") as ledger:
         ledger.open_account("p1", Decimal(100))
     return database_url
-
-
-@pytest.mark.parametrize("migrate", [True, False])
-@pytest.mark.parametrize("name", [None, "production"])
-def test_its_own_name_or_none(named: str, name: str | None, migrate: bool) -> None:
-    """It opens."""
-    with SqlLedger(named, name=name, migrate=migrate) as ledger:
-        assert ledger.balance("p1") == 10_000
 
 
 @pytest.mark.parametrize("accounts", [None, TableAccounts(table="players", key="id", balance="cents")])
@@ -313,25 +244,6 @@ def test_another_name(named: str, accounts: TableAccounts | None) -> None:
     assert content(named) == was
 
 
-def test_another_name_in_the_callers_database(named: str, tmp_path: Any) -> None:
-    """A call that joins a transaction of another ledger's database moves nothing."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'own.db'}", name="staging") as ledger, closing(connected(named)) as on:
-        with pytest.raises(SchemaError, match="this program wants 'staging'"):
-            ledger.apply(withdraw("b1"), connection=on)
-        on.rollback()
-    with SqlLedger(named) as ledger:
-        assert ledger.balance("p1") == 10_000
-
-
-def test_a_database_that_had_none(database_url: str) -> None:
-    """The first opening with a name keeps it, also without leave to migrate; the next one is another's."""
-    SqlLedger(database_url).close()
-    SqlLedger(database_url, name="first", migrate=False).close()
-    assert rows(database_url, "SELECT name FROM {p}ledger_name") == [("first",)]
-    with pytest.raises(SchemaError, match="belong to the ledger 'first'"):
-        SqlLedger(database_url, name="First")
-
-
 @pytest.mark.parametrize("name", ["", " ", "a\0", "x" * 257, " x", "x ", "x\u200b"])
 def test_names_that_none_can_have(sqlite_url: str, name: str) -> None:
     """And the longest that one can."""
@@ -340,13 +252,3 @@ def test_names_that_none_can_have(sqlite_url: str, name: str) -> None:
     with pytest.raises(TypeError, match="name must be a str"):
         SqlLedger(sqlite_url, name=5)  # type: ignore[arg-type]
     SqlLedger(sqlite_url, name="x" * 256).close()
-
-
-def test_the_file_of_another_name_is_left_alone(sqlite_url: str) -> None:
-    """Also where the tables are to be migrated first."""
-    SqlLedger(sqlite_url, name="production").close()
-    run(sqlite_url, "DROP TABLE {p}meta")
-    was = Path(path_in(sqlite_url)).read_bytes()
-    with pytest.raises(SchemaError, match="this program wants 'staging'"):
-        SqlLedger(sqlite_url, name="staging")
-    assert Path(path_in(sqlite_url)).read_bytes() == was

@@ -1,24 +1,19 @@
 """What a late call says is owed is paid once, whoever pays, and is worked out anew each time (docs/decisions/0040)."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from decimal import Decimal
-from threading import Barrier
 from typing import Any
 
 import pytest
 
 from game_operator.errors import FindingError, UnknownSourceError
-from game_operator.ledger import Outcome, SqlLedger
-from game_operator.ledger.office import Office
-from game_operator.ledger.staff.findings import resolve_finding
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import Processes, processes
 from tests.support.raw_sql import rows, run
 from tests.support.repairs import findings, lost, pay, pay_there, repair, won
-from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.outside
 
@@ -91,121 +86,6 @@ def test_what_is_owed_is_posted(
     assert (stands.amount_cents, stands.tx_id, its_outcome) == (owed_cents, f"finding:{number}", outcome)
 
 
-def test_a_payment_has_a_call_and_a_posting(ledger: SqlLedger, url: str) -> None:
-    """Its identity is the finding; time goes on with it."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    outcome = pay(ledger, number)[1]
-    ((tx_id, action, bet_id, cents, code, balance, at_millis),) = rows(
-        url,
-        "SELECT tx_id, action, bet_id, amount_cents, code, balance_cents, at_millis FROM {p}calls "
-        "WHERE operation = 'pay'",
-    )
-    assert (tx_id, action, bet_id, cents, code) == (str(number), "PAY", "b1", 950, None)
-    assert (balance, at_millis) == (outcome.balance_cents, outcome.at_millis)
-    assert rows(url, "SELECT to_account, amount_cents FROM {p}postings WHERE operation = 'pay'") == [("p1", 950)]
-    bet = ledger.bet("b1")
-    assert bet is not None
-    assert bet.settled_at_millis is not None
-    assert at_millis > bet.settled_at_millis
-
-
-@pytest.mark.parametrize(
-    ("amounts", "order", "paid"),
-    [
-        pytest.param([1_250, 800], [0, 1], [950, -450], id="the second says less than the first has paid"),
-        pytest.param([1_250, 800], [1, 0], [500, 450], id="the other way round"),
-        pytest.param([100, 1_250], [0, 1], [-200, 1_150], id="taken back, and paid after all"),
-        pytest.param([100, 0], [0, 1], [-200, -100], id="taken back twice"),
-        pytest.param([1, 2, 3], [2, 1, 0], [-297, -1, -1], id="three of them"),
-    ],
-)
-@pytest.mark.drawn(4)
-def test_two_late_calls_do_not_pay_twice(
-    ledger: SqlLedger, amounts: Sequence[int], order: Sequence[int], paid: Sequence[int]
-) -> None:
-    """After each payment the account has what that call says is due, and not what both say."""
-    numbers = owed_for(ledger, won(300), *map(late, amounts))
-    for index, cents in zip(order, paid, strict=True):
-        found, outcome = pay(ledger, numbers[index])
-        assert (found.paid_cents, outcome.balance_cents) == (cents, OPENING + amounts[index])
-    for number in numbers:
-        with pytest.raises(FindingError, match=f"finding {number} was resolved by ann already"):
-            pay(ledger, number)
-    assert ledger.balance("p1") == OPENING + amounts[order[-1]]
-    assert ledger.verify().findings == ()
-
-
-def test_the_same_amount_by_two_calls_is_paid_once(ledger: SqlLedger) -> None:
-    """Nothing is owed for the second any more: it is resolved without paying."""
-    first, second = owed_for(ledger, lost(), late(800), deposit("b1", amount_cents=800, tx_id="again"))
-    pay(ledger, first)
-    with pytest.raises(FindingError, match=f"Nothing is owed for the finding {second} any more"):
-        pay(ledger, second)
-    assert ledger.balance("p1") == OPENING + 800
-
-
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.drawn(2)
-def test_any_payments_leave_what_the_last_one_says(sqlite_url: str, seed: int) -> None:
-    """Whatever comes late and is paid in whichever order, a bet never has more than the last payment says is due."""
-    random = random_of(seed)
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal("1000.00"))
-        money = 100_000
-        for number in range(12):
-            bet_id = f"b{number}"
-            ledger.apply(withdraw(bet_id, amount_cents=500))
-            first = lost(bet_id) if random.random() < 0.3 else won(random.choice([0, 300, 700]), bet_id)
-            repair(ledger, first)
-            calls = [
-                rollback(bet_id, tx_id=None)
-                if random.random() < 0.2
-                else deposit(bet_id, amount_cents=random.choice([0, 1, 500, 900]), tx_id=f"{bet_id}:{which}")
-                for which in range(4)
-            ]
-            for call in calls:
-                ledger.apply(call)
-            due = 500 if isinstance(first, RollbackCall) else first.amount_cents
-            mine = [found for found in findings(ledger) if found.subject == bet_id]
-            random.shuffle(mine)
-            for found in mine[: random.randrange(len(mine) + 1)]:
-                if found.at_stake_cents == due:
-                    with pytest.raises(FindingError, match="Nothing is owed"):
-                        pay(ledger, found.id)
-                else:
-                    assert pay(ledger, found.id)[0].paid_cents == found.at_stake_cents - due
-                due = found.at_stake_cents
-                assert ledger.balance("p1") == money - 500 + due
-            money += due - 500
-        assert ledger.verify().findings == ()
-        moved = rows(
-            sqlite_url,
-            "SELECT sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) FROM {p}postings",
-        )
-        assert moved == [(ledger.balance("p1"),)] == [(money,)]
-
-
-def test_the_provider_s_own_deposit_after_a_payment(ledger: SqlLedger) -> None:
-    """It is taken for the one that the repair stood in for, and what is owed does not change by it."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    adopted = ledger.apply(deposit("b1", amount_cents=300))
-    assert (adopted.code, adopted.applied) == (None, False)
-    assert pay(ledger, number)[1].balance_cents == OPENING + 1_250
-    assert ledger.apply(late(1_250)).code == "BET_ALREADY_CLOSED"
-    assert [found.id for found in findings(ledger)] == [number]
-    assert ledger.verify().findings == ()
-
-
-def test_a_paid_finding_stays_resolved(ledger: SqlLedger) -> None:
-    """The provider sends the late call for days: it opens nothing again."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    pay(ledger, number)
-    assert ledger.apply(late(1_250)).code == "BET_ALREADY_CLOSED"
-    (found,) = findings(ledger)
-    assert (found.seen, found.paid_cents) == (2, 950)
-    assert ledger.balance("p1") == OPENING + 1_250
-
-
 def _new_finding(url: str, *, owed_cents: int | None = 200, subject: str = "b1", source: str = "") -> None:
     """Leave a finding as a reconciliation might."""
     run(
@@ -245,31 +125,6 @@ def test_what_is_not_paid(ledger: SqlLedger, url: str, finding: dict[str, Any], 
     assert rows(url, "SELECT resolved_at_millis, paid_cents FROM {p}findings") == [(None, None)]
 
 
-def test_what_a_reconciliation_finds_after_a_payment(ledger: SqlLedger, url: str) -> None:
-    """What was paid before counts once: it is not in what the finding says is due, and is subtracted here."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    pay(ledger, number)
-    _new_finding(url, owed_cents=700 - 1_250)
-    assert pay(ledger, 7)[0].paid_cents == -550
-    assert ledger.balance("p1") == OPENING + 700
-
-
-def test_a_finding_that_does_not_exist(ledger: SqlLedger) -> None:
-    """It is refused, however large the number is."""
-    for number in (0, -1, 99, 2**63, 2**200):
-        with pytest.raises(FindingError, match="There is no finding"):
-            pay(ledger, number)
-
-
-def test_a_finding_that_a_person_has_resolved(ledger: SqlLedger) -> None:
-    """Whoever decided that nothing is due decided it for good."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    Office(ledger).write(lambda dialect: resolve_finding(number, "bob", "a test bet", dialect))
-    with pytest.raises(FindingError, match="resolved by bob already"):
-        pay(ledger, number)
-    assert ledger.balance("p1") == OPENING + 300
-
-
 @pytest.mark.parametrize(("left_cents", "is_paid"), [(200, True), (199, False)])
 def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_paid: bool) -> None:
     """An account does not go below zero; the finding stays open until there is enough."""
@@ -284,90 +139,6 @@ def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_p
     assert pay(ledger, number)[1].balance_cents == 0
 
 
-def test_an_account_below_zero_is_paid(ledger: SqlLedger, url: str) -> None:
-    """What is owed to it is owed, even if it is below zero after that."""
-    (number,) = owed_for(ledger, won(300), late(301))
-    run(url, "UPDATE {p}accounts SET balance_cents = -1000")
-    assert pay(ledger, number)[1].balance_cents == -999
-
-
-@pytest.mark.parametrize(("room_cents", "is_paid"), [(950, True), (949, False)])
-def test_a_balance_that_cannot_hold_it(ledger: SqlLedger, url: str, room_cents: int, is_paid: bool) -> None:
-    """It is refused before the database overflows."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    run(url, f"UPDATE {{p}}accounts SET balance_cents = {2**63 - 1 - room_cents}")
-    if is_paid:
-        assert pay(ledger, number)[1].balance_cents == 2**63 - 1
-        return
-    with pytest.raises(FindingError, match=r"the finding 1 pays 9\.50, more than it can hold"):
-        pay(ledger, number)
-    assert findings(ledger)[0].resolved_at_millis is None
-
-
-def test_the_largest_win(ledger: SqlLedger) -> None:
-    """Amounts of any size that a call may have are paid."""
-    (number,) = owed_for(ledger, won(0), late(MAX_AMOUNT_CENTS))
-    assert pay(ledger, number)[1].balance_cents == OPENING + MAX_AMOUNT_CENTS
-
-
-def test_an_account_that_is_gone(ledger: SqlLedger, url: str) -> None:
-    """There is nobody to pay."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    run(url, "DELETE FROM {p}accounts")
-    with pytest.raises(FindingError, match="There is no account 'p1' any more"):
-        pay(ledger, number)
-
-
-def test_a_clock_in_the_past(tmp_path: Any) -> None:
-    """The payment's time follows that of the movement before it."""
-    millis = [2_000_000_000_000]
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", clock_millis=lambda: millis[0]) as ledger:
-        ledger.open_account("p1", Decimal("105.00"))
-        ledger.apply(withdraw("b1"))
-        (number,) = owed_for(ledger, won(300), late(1_250))
-        bet = ledger.bet("b1")
-        assert bet is not None
-        millis[0] -= 10_000_000
-        assert pay(ledger, number)[1].at_millis == (bet.settled_at_millis or 0) + 1
-        assert ledger.verify().findings == ()
-
-
-def test_what_within_raises_undoes_the_payment(ledger: SqlLedger) -> None:
-    """The finding stays open, and is paid by the next attempt."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-
-    def after(*_given: Any) -> None:
-        raise ValueError("not now")
-
-    with pytest.raises(ValueError, match="not now"):
-        pay(ledger, number, after=after)
-    assert findings(ledger)[0].resolved_at_millis is None
-    assert ledger.balance("p1") == OPENING + 300
-    assert pay(ledger, number)[1].applied
-
-
-def test_threads_pay_once(ledger: SqlLedger, url: str) -> None:
-    """Of eight, each with its own ledger, one pays; all others learn that it is paid."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    start = Barrier(8)
-
-    def paying(_number: int) -> Outcome | str:
-        with SqlLedger(url) as other:
-            start.wait()
-            try:
-                return pay(other, number)[1]
-            except FindingError as refused:
-                return str(refused)
-
-    with ThreadPoolExecutor(8) as threads:
-        results = list(threads.map(paying, range(8)))
-    assert [each for each in results if isinstance(each, Outcome)] != []
-    refusals = [each for each in results if isinstance(each, str)]
-    assert refusals == [f"The finding {number} was resolved by ann already. Nothing was moved."] * 7
-    assert ledger.balance("p1") == OPENING + 1_250
-    assert ledger.verify().findings == ()
-
-
 def test_processes_pay_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
     """Two processes at the same moment: one of them pays, each time."""
     for number in range(5):
@@ -379,23 +150,6 @@ def test_processes_pay_once(ledger: SqlLedger, url: str, crowd: Processes) -> No
         paying = [crowd.submit(pay_there, url, findings(ledger)[-1].id) for _ in range(2)]
         assert sorted(bool(each.result()) for each in paying) == [False, True]
         assert ledger.balance("p1") == before + 700
-    assert ledger.verify().findings == ()
-
-
-def test_two_findings_of_a_bet_at_once(ledger: SqlLedger, url: str) -> None:
-    """Whichever is paid last, the account has what it says is due, and never the sum of both."""
-    first, second = owed_for(ledger, won(300), late(1_250), late(800))
-    start = Barrier(2)
-
-    def paying(number: int) -> int:
-        with SqlLedger(url) as other:
-            start.wait()
-            return pay(other, number)[0].paid_cents or 0
-
-    with ThreadPoolExecutor(2) as threads:
-        paid = list(threads.map(paying, [first, second]))
-    assert paid in ([950, -450], [450, 500])
-    assert ledger.balance("p1") == OPENING + 300 + sum(paid)
     assert ledger.verify().findings == ()
 
 

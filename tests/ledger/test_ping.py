@@ -17,7 +17,6 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, PingReport, SqlLedger
-from game_operator.ledger.ping import Pinger
 
 pytestmark = pytest.mark.outside
 
@@ -83,13 +82,6 @@ def test_a_read_only_file_is_told_apart(tmp_path: Path, look: Look, monkeypatch:
     assert look(f"sqlite:///{file}").writable
 
 
-def test_how_far_the_clocks_are_apart(postgres_url: str, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server's is an hour ahead of ours."""
-    now = time.time
-    monkeypatch.setattr("game_operator.ledger.ping.time.time", lambda: now() - 3600)
-    assert abs(look(postgres_url, timeout_seconds=20).clock_difference_millis - 3_600_000) < 1_000
-
-
 def test_it_never_waits_longer_than_it_may(look: Look) -> None:
     """A server that hangs; no password in the message."""
     with silent() as (url, _):
@@ -98,22 +90,6 @@ def test_it_never_waits_longer_than_it_may(look: Look) -> None:
             look(url, timeout_seconds=0.2)
         assert 0.2 <= time.monotonic() - began < 1.5
     assert PASSWORD not in str(failed.value)
-
-
-def test_a_connection_that_falls_silent_is_given_up(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client library gives up a server behind a cut cable within seconds, and the next look connects anew."""
-    connect = Mock(wraps=psycopg.connect)
-    monkeypatch.setattr(psycopg, "connect", connect)
-    assert Pinger("game_operator_").ping(postgres_url, 20).writable
-    told = connect.call_args.kwargs
-    assert (told["tcp_user_timeout"], told["keepalives_idle"], told["connect_timeout"]) == (5_000, 5, 2)
-
-
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
-def test_a_timeout_is_above_0(look: Look, seconds: float, tmp_path: Path) -> None:
-    """Else each look would say that the database does not answer."""
-    with pytest.raises(ValueError, match=r"timeout_seconds is .*above 0"):
-        look(f"sqlite:///{tmp_path / 'wallet.db'}", timeout_seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -131,24 +107,6 @@ def test_what_does_not_answer(address: str, look: Look, tmp_path: Path) -> None:
         look(address.format(here=tmp_path), timeout_seconds=20)
     assert PASSWORD not in str(failed.value)
     assert not (tmp_path / "none.db").exists()
-
-
-def test_many_who_ask_at_once_are_one_look() -> None:
-    """A flood of probes does not pile up connections, in threads or tasks."""
-
-    async def ask(ledger: AsyncSqlLedger) -> list[object]:
-        return await asyncio.gather(*(ledger.ping(timeout_seconds=0.3) for _ in range(50)), return_exceptions=True)
-
-    with silent() as (url, listener):
-        answers = asyncio.run(ask(AsyncSqlLedger(url)))
-        assert [type(answer) for answer in answers] == [LedgerUnavailableError] * 50
-        listener.settimeout(0.2)
-        listener.accept()[0].close()
-        with pytest.raises(TimeoutError):
-            listener.accept()
-    with ThreadPoolExecutor(8) as pool:
-        reports = list(pool.map(lambda _: in_threads("sqlite:///:memory:"), range(8)))
-    assert all(report.writable for report in reports)
 
 
 def test_calls_and_looks_are_not_in_each_others_way(url: str) -> None:

@@ -1,26 +1,17 @@
 """Bets that are settled without a call of the provider, and the calls that come after all (decision 14; spec §3)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import SqlLedger, Terms
-from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.staff.repairs import Repair
-from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import DepositCall, RollbackCall
-from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.ledgers import AsyncInDatabase, InDatabase
-from tests.support.raw_sql import run
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.retention import drop
 
@@ -71,43 +62,6 @@ def test_a_lost_rollback(ledger: SqlLedger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "late", "code", "owed_cents"),
-    [
-        pytest.param(won(300), deposit("b1", amount_cents=1_250), "BET_ALREADY_CLOSED", 950, id="it pays more"),
-        pytest.param(won(300), deposit("b1", amount_cents=100), "BET_ALREADY_CLOSED", -200, id="it pays less"),
-        pytest.param(won(300), rollback("b1"), "BET_ALREADY_CLOSED", 200, id="a rollback of a settled bet"),
-        pytest.param(
-            RollbackCall(player_id="p1", bet_id="b1"),
-            deposit("b1", amount_cents=800),
-            "BET_ROLLED_BACK",
-            300,
-            id="a deposit of a refunded bet",
-        ),
-    ],
-)
-def test_a_late_call_that_says_something_else(
-    ledger: SqlLedger, first: DepositCall | RollbackCall, late: Any, code: str, owed_cents: int
-) -> None:
-    """It moves nothing, and what is owed by it is one finding, however often it comes."""
-    balance_cents = repair(ledger, first).balance_cents
-    for _ in range(3):
-        outcome = ledger.apply(late)
-        assert (outcome.code, outcome.applied, outcome.balance_cents) == (code, False, balance_cents)
-    (found,) = findings(ledger)
-    assert (found.kind, found.subject, found.owed_cents) == (f"late_{late.operation}", "b1", owed_cents)
-    assert (found.seen, found.player_id, found.account, found.run_id) == (3, "p1", "p1", None)
-    assert ledger.verify().findings == ()
-
-
-def test_a_late_call_of_a_bet_that_a_call_has_settled(ledger: SqlLedger) -> None:
-    """It is an anomaly as ever, and no finding."""
-    ledger.apply(deposit("b1", amount_cents=300))
-    assert ledger.apply(deposit("b1", tx_id="other", amount_cents=900)).code == "BET_ALREADY_CLOSED"
-    assert ledger.apply(rollback("b1")).code == "BET_ALREADY_CLOSED"
-    assert findings(ledger) == []
-
-
-@pytest.mark.parametrize(
     ("call", "problem"),
     [
         pytest.param(won(5, bet_id="b9"), "There is no bet 'b9'", id="unknown"),
@@ -129,58 +83,6 @@ def test_a_bet_that_a_claim_names(ledger: SqlLedger) -> None:
     assert ledger.balance("p1") == 10_900
 
 
-def test_after_runs_in_the_same_transaction(ledger: SqlLedger) -> None:
-    """It gets the call that never came and applied=True; what it raises undoes the repair."""
-    seen: list[Any] = []
-
-    def after(call: Any, outcome: Outcome, _connection: Any) -> None:
-        seen.append((call.operation, call.amount_cents, outcome.applied))
-        if len(seen) == 1:
-            raise ValueError("not now")
-
-    with pytest.raises(ValueError, match="not now"):
-        repair(ledger, won(700), after=after)
-    bet = ledger.bet("b1")
-    assert bet is not None
-    assert (bet.state, ledger.balance("p1")) == (BetState.OPEN, 10_000)
-    assert repair(ledger, won(700), after=after).applied
-    assert seen == [("deposit", 700, True)] * 2
-    assert ledger.balance("p1") == 10_700
-
-
-def test_what_is_done_beside_undoes_it(ledger: SqlLedger) -> None:
-    """The journal refuses, for a lost lease say: nothing moves."""
-
-    def refused(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
-        yield from ()
-        raise RepairRefusedError("No.")
-
-    with pytest.raises(RepairRefusedError):
-        Wallet(ledger).repair(Repair(won(700), "reconcile", refused))
-    assert ledger.balance("p1") == 10_000
-    assert ledger.verify().findings == ()
-
-
-@pytest.mark.parametrize(
-    ("bet_id", "state"),
-    [("spent", "SPENT"), ("tomb", "TOMBSTONE"), ("declined", "DECLINED"), ("rolled", "ROLLED_BACK")],
-)
-@pytest.mark.parametrize("call", [won(5), lost()], ids=["a win", "a refund"])
-@pytest.mark.drawn(6)
-def test_only_open_bets_are_settled(ledger: SqlLedger, bet_id: str, state: str, call: Any) -> None:
-    """A bet in any other state is refused, and stays as it is."""
-    ledger.apply(withdraw("spent", amount_cents=0, action="RAIN"))
-    ledger.apply(rollback("tomb", tx_id="withdraw:bet:tomb"))
-    ledger.apply(withdraw("declined", amount_cents=10**7))
-    ledger.apply(withdraw("rolled"))
-    ledger.apply(rollback("rolled", tx_id=None))
-    before = ledger.bet(bet_id)
-    with pytest.raises(RepairRefusedError, match=f"'{bet_id}' is {state}, and only an OPEN bet is settled"):
-        repair(ledger, replace(call, bet_id=bet_id))
-    assert ledger.bet(bet_id) == before
-    assert ledger.balance("p1") == 10_000
-
-
 def test_a_bet_of_another_source(sqlite_url: str) -> None:
     """The same bet under two sources is two bets, and each wallet settles its own."""
     with SqlLedger(sqlite_url) as ledger:
@@ -196,69 +98,6 @@ def test_a_bet_of_another_source(sqlite_url: str) -> None:
         assert states == [BetState.OPEN, BetState.CLOSED]
         assert repair(ledger, lost(), source="eu").balance_cents == 10_200
         assert ledger.verify().findings == ()
-
-
-def test_a_claim_of_another_source_is_no_reason(sqlite_url: str) -> None:
-    """Only a claim of the bet's own source names it."""
-    with SqlLedger(sqlite_url) as ledger:
-        for source in ("eu", "uk"):
-            ledger.add_source(source)
-        ledger.open_account("p1", Decimal("100.00"))
-        Wallet(ledger, source="eu").withdraw(withdraw("b1"))
-        Wallet(ledger, source="uk").deposit(deposit("b1", action="JACKPOT", amount_cents=900, tx_id="j"))
-        assert repair(ledger, won(700), source="eu").applied
-
-
-def test_an_account_that_is_gone(ledger: SqlLedger, database_url: str) -> None:
-    """There is nobody to credit."""
-    run(database_url, "DELETE FROM {p}accounts")
-    with pytest.raises(RepairRefusedError, match="account 'p1' cannot be credited"):
-        repair(ledger, won(700))
-    bet = ledger.bet("b1")
-    assert bet is not None
-    assert bet.state is BetState.OPEN
-
-
-@pytest.mark.parametrize(("room_cents", "is_settled"), [(700, True), (699, False)])
-def test_a_balance_that_cannot_hold_it(ledger: SqlLedger, database_url: str, room_cents: int, is_settled: bool) -> None:
-    """It is refused before the database overflows."""
-    run(database_url, f"UPDATE {{p}}accounts SET balance_cents = {2**63 - 1 - room_cents}")
-    if is_settled:
-        assert repair(ledger, won(700)).balance_cents == 2**63 - 1
-        return
-    with pytest.raises(RepairRefusedError, match="cannot be credited"):
-        repair(ledger, won(700))
-    bet = ledger.bet("b1")
-    assert bet is not None
-    assert bet.state is BetState.OPEN
-
-
-def test_times_never_go_back(tmp_path: Path) -> None:
-    """By a clock in the past a repair is later than the movement before, and the late call is not earlier."""
-    millis = [2_000_000_000_000]
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", clock_millis=lambda: millis[0]) as ledger:
-        ledger.open_account("p1", Decimal("105.00"))
-        withdrawn = ledger.apply(withdraw("b1"))
-        millis[0] -= 10_000_000
-        repaired = repair(ledger, won(700))
-        late = ledger.apply(deposit("b1", amount_cents=700))
-        assert repaired.at_millis == withdrawn.at_millis + 1
-        assert late.at_millis == repaired.at_millis
-        assert ledger.verify().findings == ()
-
-
-def test_word_for_word_replies(ledger: SqlLedger) -> None:
-    """With duplicate_reply="verbatim" the late deposit is answered as any, and its repeat as it was."""
-    wallet = Wallet(ledger, profile=Profile(duplicate_reply="verbatim"))
-    repair(ledger, won(700))
-    first = wallet.deposit(deposit("b1", amount_cents=700))
-    ledger.adjust("p1", Decimal("5.00"), reference="pay-in")
-    assert wallet.deposit(deposit("b1", amount_cents=700)) == first
-    assert first.balance_cents == 10_700
-    assert wallet.withdraw(withdraw("b1")).balance_cents == 10_000
-    ledger.apply(withdraw("b2"))
-    repair(ledger, lost("b2"))
-    assert wallet.rollback(rollback("b2", tx_id=None)).balance_cents == 11_200
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from game_operator.errors import FindingError, LedgerError, RepairRefusedError
 from game_operator.ledger import SqlLedger, joined_block
 from game_operator.ledger.staff.findings import Finding
 from game_operator.ledger.staff.repairs import Repair
-from tests.support.calls import deposit, rollback, withdraw
+from tests.support.calls import deposit, withdraw
 from tests.support.joined_wallets import WALLETS, Opened, Statements, WalletKind
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import rows, run
-from tests.support.repairs import findings, lost, nothing, payment, repair, won
+from tests.support.repairs import findings, nothing, payment, repair, won
 
 pytestmark = pytest.mark.outside
 
@@ -141,24 +141,12 @@ def test_own_rows_come_with_a_repair(desk: Desk) -> None:
     assert desk.ledger.verify().findings == ()
 
 
-def test_own_rows_come_with_a_refund(desk: Desk) -> None:
-    """The rollback that never came is given to *after*."""
-    assert desk.repair(lost(desk.bet, desk.player)).balance_cents == 1_500
-    assert desk.entries() == [f"{desk.player}:rollback None True"]
-    assert desk.state == (BetState.ROLLED_BACK, 1_500)
-
-
 def test_own_code_that_fails_undoes_the_repair(desk: Desk) -> None:
     """Nothing moves and no row stays; the next attempt settles the bet."""
     with pytest.raises(ValueError, match="not now"):
         desk.repair(won(700, desk.bet, desk.player), after=desk.writing(fails=True))
     assert (desk.state, desk.entries()) == ((BetState.OPEN, 1_000), [])
     assert desk.repair(won(700, desk.bet, desk.player)).applied
-
-
-def test_a_repair_without_own_code(desk: Desk) -> None:
-    """*after* is optional."""
-    assert desk.repair(won(0, desk.bet, desk.player), after=None).balance_cents == 1_000
 
 
 @contextmanager
@@ -214,18 +202,6 @@ def test_what_another_has_repaired_proves_nothing(desk: Desk) -> None:
     assert desk.state == (BetState.CLOSED, 1_001)
 
 
-def test_what_is_done_beside_stands_in_the_same_transaction(desk: Desk) -> None:
-    """The journal's result, say: it is undone with the rest."""
-
-    def beside(_outcome: Any, dialect: Any) -> Any:
-        yield from ()
-        raise RepairRefusedError(f"The lease is lost on {dialect.kind}.")
-
-    with pytest.raises(RepairRefusedError, match="The lease is lost"):
-        desk.opened.wallet(desk.writing()).repair(Repair(won(7, desk.bet, desk.player), "reconcile", beside))
-    assert (desk.state, desk.entries()) == ((BetState.OPEN, 1_000), [])
-
-
 def test_own_rows_come_with_a_payment(desk: Desk) -> None:
     """*after* gets a deposit of what is owed; once."""
     number = desk.owed(900)
@@ -236,33 +212,3 @@ def test_own_rows_come_with_a_payment(desk: Desk) -> None:
         desk.opened.wallet(desk.writing()).pay(payment(number))
     assert (desk.state[1], len(desk.entries())) == (1_900, 1)
     assert desk.ledger.verify().findings == ()
-
-
-def test_own_code_does_not_run_where_money_is_taken_back(desk: Desk) -> None:
-    """No call of the provider stands for that."""
-    number = desk.owed(40)
-    found, outcome = desk.opened.wallet(desk.writing(fails=True)).pay(payment(number))
-    assert (found.paid_cents, outcome.balance_cents, desk.entries()) == (-60, 1_040, [])
-
-
-def test_own_code_that_fails_undoes_the_payment(desk: Desk) -> None:
-    """The finding stays open."""
-    number = desk.owed(900)
-    with pytest.raises(ValueError, match="not now"):
-        desk.opened.wallet(desk.writing(fails=True)).pay(payment(number))
-    assert (desk.found()[0].resolved_at_millis, desk.state[1], desk.entries()) == (None, 1_100, [])
-
-
-def test_what_a_late_call_leaves_stands_in_its_transaction(desk: Desk) -> None:
-    """If the operator rolls back, the finding goes with the call, and the repeat leaves it again."""
-    repair(desk.ledger, won(100, desk.bet, desk.player))
-    late = deposit(desk.bet, desk.player, 900)
-    with _undone(desk) as connection:
-        assert desk.ledger.apply(late, connection=connection).code == "BET_ALREADY_CLOSED"
-    assert desk.found() == []
-    for seen in (1, 2):
-        assert desk.opened.call(desk.opened.wallet(), late).code == "BET_ALREADY_CLOSED"
-        (found,) = desk.found()
-        assert (found.kind, found.owed_cents, found.seen) == ("late_deposit", 800, seen)
-    assert desk.opened.call(desk.opened.wallet(), rollback(desk.bet, desk.player, None)).code == "BET_ALREADY_CLOSED"
-    assert [found.kind for found in desk.found()] == ["late_deposit", "late_rollback"]

@@ -89,12 +89,6 @@ def test_every_command_is_run() -> None:
     assert all(block.output for blocks in BLOCKS.values() for block in blocks)
 
 
-def test_every_task_is_in_a_table_at_the_top() -> None:
-    """Somebody at 3 a.m. finds the section there."""
-    tables = PAGE.read_text().partition("\n## ")[0]
-    assert [each for each in BLOCKS if f"](#{each.lower().replace(' ', '-')})" not in tables] == []
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize("heading", ON_SQLITE)
 def test_a_task(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

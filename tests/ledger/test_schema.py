@@ -1,18 +1,14 @@
 """The tables: made, found, refused in words, and never touched without the right to (docs/reference/tables.md)."""
 
-import os
-import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +21,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.books.retention import fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address
-from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, schema_sql, sql_texts
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, schema_sql
 from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
@@ -35,32 +31,28 @@ from tests.support.retention import drop
 pytestmark = pytest.mark.bare
 
 TABLES = [
-    *(
-        "accounts",
-        "anomalies",
-        "bet_stops",
-        "bets",
-        "calls",
-        "carried",
-        "checkpoints",
-        "chunks",
-        "clocks",
-        "closes",
-        "corrections",
-    ),
-    *(
-        "documents",
-        "findings",
-        "items",
-        "ledger_name",
-        "looks",
-        "meta",
-        "postings",
-        "runs",
-        "slices",
-        "sources",
-        "totals",
-    ),
+    "accounts",
+    "anomalies",
+    "bet_stops",
+    "bets",
+    "calls",
+    "carried",
+    "checkpoints",
+    "chunks",
+    "clocks",
+    "closes",
+    "corrections",
+    "documents",
+    "findings",
+    "items",
+    "ledger_name",
+    "looks",
+    "meta",
+    "postings",
+    "runs",
+    "slices",
+    "sources",
+    "totals",
 ]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"
@@ -115,24 +107,6 @@ def test_not_made_without_leave(database_url: str) -> None:
         assert ledger.verify().sound
 
 
-async def test_not_made_without_leave_awaited(database_url: str) -> None:
-    """An AsyncSqlLedger says it when it is entered."""
-    with pytest.raises(SchemaError, match="CREATE TABLE game_operator_accounts"):
-        async with AsyncSqlLedger(database_url, migrate=False):
-            pass
-    assert tables(database_url) == []
-
-
-@pytest.mark.parametrize("migrate", [True, False])
-def test_newer_tables_are_refused(database_url: str, migrate: bool) -> None:
-    """An older program does not guess at what a newer one has done."""
-    with SqlLedger(database_url):
-        pass
-    run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
-    with pytest.raises(SchemaError, match=f"have version {VERSION + 1}, and this program knows version {VERSION}"):
-        SqlLedger(database_url, migrate=migrate)
-
-
 @pytest.mark.parametrize("migrate", [True, False])
 @pytest.mark.parametrize("version", [1, 4, FIRST_VERSION - 1])
 def test_tables_of_an_unreleased_version_are_refused(database_url: str, version: int, migrate: bool) -> None:
@@ -167,18 +141,6 @@ def test_tables_that_do_not_say_their_version_are_left_alone(database_url: str, 
     assert rows(database_url, "SELECT balance_cents FROM {p}accounts") == [(100,)]
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_the_whole_file_has_the_first_version(dialect: str) -> None:
-    """As a program has it that knows no other; each later version has a file."""
-    text = ddl(dialect, "till_")
-    assert f"VALUES ('version', {FIRST_VERSION}), ('oldest_writer', {FIRST_VERSION})" in text
-    folder = files("game_operator.ledger.engine") / "schema"
-    names = {each.name for each in folder.iterdir() if each.name.startswith(dialect)}
-    later = {f"{dialect}_{version:04}.sql" for version in range(FIRST_VERSION + 1, VERSION + 1)}
-    assert names == {f"{dialect}.sql", *later}
-    assert ddl(dialect, "till_", after=VERSION) == ""
-
-
 OPEN_AND_PLAY = """
 import sys
 from decimal import Decimal
@@ -198,15 +160,6 @@ def test_processes_that_open_at_once(database_url: str) -> None:
     assert [process.wait(50) for process in processes] == [0] * 2
     with SqlLedger(database_url, migrate=False) as ledger:
         assert (ledger.verify().accounts, ledger.verify().findings) == (2, ())
-
-
-def test_two_prefixes_in_one_database(database_url: str) -> None:
-    """They never meet."""
-    with SqlLedger(database_url) as ours, SqlLedger(database_url, table_prefix="other_") as others:
-        ours.open_account("p1", Decimal(1))
-        others.open_account("p1", Decimal(2))
-        assert (ours.balance("p1"), others.balance("p1")) == (100, 200)
-        assert (ours.verify().findings, others.verify().findings) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -230,15 +183,6 @@ def test_prefixes_that_are_refused(prefix: str) -> None:
         assert refused.value.setting == "table_prefix"
 
 
-@pytest.mark.parametrize("prefix", ["_", "a" * 31, "till_2_"])
-def test_prefixes_that_are_taken(sqlite_url: str, prefix: str) -> None:
-    """The longest too: every name that begins with it stays a name of its own."""
-    with SqlLedger(sqlite_url, table_prefix=prefix) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        assert ledger.verify().sound
-    assert tables(sqlite_url) == [f"{prefix}{name}" for name in TABLES]
-
-
 def test_every_commit_to_sqlite_waits_for_the_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On each connection, whatever this SQLite was built with (docs/decisions/0015)."""
     connections: list[sqlite3.Connection] = []
@@ -256,15 +200,6 @@ def test_every_commit_to_sqlite_waits_for_the_disk(sqlite_url: str, monkeypatch:
         assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_the_longest_prefix_on_postgres(postgres_url: str) -> None:
-    """Its names are cut at 63 bytes, and none of ours is."""
-    with SqlLedger(postgres_url, table_prefix="a" * 31) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        assert drop(ledger) == 1
-        assert ledger.verify().sound
-    assert tables(postgres_url) == [f"{'a' * 31}{name}" for name in TABLES]
-
-
 def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:
     """Ids can hold any text, and LATIN1 cannot."""
     with psycopg.connect(postgres.url, autocommit=True) as connection:
@@ -275,35 +210,6 @@ def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:
             SqlLedger(url)
     finally:
         postgres.drop_database(url)
-
-
-def test_existing_tables_need_no_right_to_make_any(postgres_url: str) -> None:
-    """A user who may only read and write rows serves calls, and nobody but maintain takes postings away."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-    role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
-    for statement in (
-        f"CREATE ROLE {role} LOGIN",
-        "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-    ):
-        run(postgres_url, statement)
-    url = postgres_url.replace("user=postgres", f"user={role}")
-    try:
-        with SqlLedger(url, migrate=False) as ledger:
-            assert ledger.apply(withdraw()).applied
-            assert ledger.apply(deposit()).applied
-            ledger.keep_anomaly("deposit", "unreadable", b"{")
-            assert drop(ledger) == 3
-            assert ledger.verify().sound
-        with pytest.raises(SchemaError, match="permission denied for schema public"):
-            SqlLedger(url, table_prefix="new_")
-        run(postgres_url, f"REVOKE ALL ON game_operator_meta FROM {role}")
-        with pytest.raises(SchemaError, match="permission denied for table game_operator_meta"):
-            SqlLedger(url, migrate=False)
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")
 
 
 @pytest.fixture
@@ -355,47 +261,6 @@ def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(SchemaError, match="is not an SQLite database"):
         SqlLedger(f"sqlite:///{path}")
     assert path.read_bytes() == content
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user can reach; pytest's own are ours alone."""
-    folder = Path(tempfile.mkdtemp(prefix="game-operator-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def as_nobody() -> Iterator[Callable[[], None]]:
-    """Gives up root's rights over files, if we have them, until the end of the test."""
-    root = os.geteuid() == 0
-    yield lambda: os.seteuid(65_534) if root else None
-    if root:
-        os.seteuid(0)
-
-
-def test_a_file_that_cannot_be_written(open_folder: Path, as_nobody: Callable[[], None]) -> None:
-    """A ledger that cannot keep a call must not serve one."""
-    path = open_folder / "wallet.db"
-    with SqlLedger(f"sqlite:///{path}"):
-        pass
-    path.chmod(0o444)
-    open_folder.chmod(0o555)
-    as_nobody()
-    try:
-        with pytest.raises(LedgerUnavailableError, match="check the disk, its permissions"):
-            SqlLedger(f"sqlite:///{path}", patience_seconds=0.1)
-    finally:
-        if os.geteuid() != 65_534:
-            open_folder.chmod(0o755)
-
-
-@pytest.mark.parametrize("place", ["no/such/folder/wallet.db", "."], ids=["no folder", "a folder"])
-def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
-    """It names the path and what to check."""
-    with pytest.raises(LedgerUnavailableError, match="unable to open database file"):
-        SqlLedger(f"sqlite:///{tmp_path / place}", patience_seconds=0.1)
 
 
 @pytest.mark.parametrize(
@@ -450,30 +315,6 @@ def test_a_password_that_is_not_escaped(url: str) -> None:
         assert "hunter2" not in str(refused.value)
 
 
-def test_an_address_is_libpqs() -> None:
-    """SQLAlchemy's spelling names the driver, which libpq does not know."""
-    assert address_of("postgresql+psycopg://u:p@h/d") == "postgresql://u:p@h/d"
-    assert address_of("postgres:///d?host=/tmp") == "postgresql:///d?host=/tmp"
-    escaped = "postgresql://u:p%40hunter2%23x@h/d?application_name=a@b"
-    assert address_of(escaped) == escaped
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
-def test_statements_are_for_any_prefix(dialect: str) -> None:
-    """Nothing in them is left to fill in, and nothing has another prefix."""
-    text = ddl(dialect, "till_")
-    assert "{" not in text
-    assert "game_operator" not in text.replace(SHARED, "")
-
-
-def test_texts_of_statements_are_kept_for_each_prefix() -> None:
-    """They are read once, and one ledger never gets those of another."""
-    for prefix in ("till_", "desk_", "till_"):
-        texts = sql_texts("game_operator.ledger.engine", "sources.sql", prefix=prefix)
-        assert texts["names"] == f"SELECT name FROM {prefix}sources ORDER BY at_millis, name"
-        assert all("{" not in text for text in texts.values())
-
-
 @pytest.mark.outside
 def test_a_server_that_cannot_be_reached_is_told_in_sentences() -> None:
     """The lines of libpq are sentences, and the last one asks; what to look at follows, and no password."""
@@ -485,14 +326,6 @@ def test_a_server_that_cannot_be_reached_is_told_in_sentences() -> None:
     assert "Connection refused. Is the server running on that host and accepting TCP/IP connections? Check its" in told
     assert told.endswith("Check its address and password, and that the server runs.")
     assert "hunter2" not in told
-
-
-def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresServer) -> None:
-    """The server answers, and connecting fails all the same."""
-    parts = psycopg.conninfo.conninfo_to_dict(postgres.url)
-    url = f"postgresql:///nowhere?host={parts['host']}&port={parts['port']}&user={parts['user']}"
-    with pytest.raises(LedgerUnavailableError, match=r'"nowhere" does not exist\. Check its address and password'):
-        SqlLedger(url, patience_seconds=0.01)
 
 
 @pytest.mark.parametrize("path", ["casino", '""', "pg_catalog"])
@@ -511,19 +344,3 @@ def test_a_search_path_to_nowhere(path: str, awaited: bool, postgres_url: str) -
     if path == "casino":
         run(postgres_url, "CREATE SCHEMA casino")
         SqlLedger(url).close()
-
-
-def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
-    """Its owner is told what to grant; a path with one schema that is there is enough."""
-    role = "guest_" + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f"CREATE ROLE {role} LOGIN")
-    run(postgres_url, "CREATE SCHEMA casino")
-    url = f"{postgres_url.replace('user=postgres', f'user={role}')}&options=-csearch_path%3Dnowhere,casino"
-    try:
-        with pytest.raises(SchemaError, match=r"it leads to no schema.*GRANT USAGE"):
-            SqlLedger(url)
-        run(postgres_url, f"GRANT USAGE, CREATE ON SCHEMA casino TO {role}")
-        SqlLedger(url).close()
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")

@@ -1,10 +1,7 @@
 """The reader that stays on the event loop between calls: real loops, a real PostgreSQL, and its connections' ends."""
 
 import asyncio
-import gc
-import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from decimal import Decimal
@@ -91,12 +88,8 @@ def test_one_reader_serves_many_calls(url: str, new_loop: Callable[[], asyncio.A
                     await ledger.apply(_withdraw(number))
                 assert sum(added) <= 1
 
-    loop = new_loop()
-    try:
-        with nothing_grows():
-            loop.run_until_complete(calls())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=new_loop) as runner, nothing_grows():
+        runner.run(calls())
 
 
 @LOOPS
@@ -111,11 +104,8 @@ def test_the_server_goes_while_nobody_waits(url: str, new_loop: Callable[[], asy
             assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 400
             assert _reader(ledger)._loop is asyncio.get_running_loop()
 
-    loop = new_loop()
-    try:
-        loop.run_until_complete(calls())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(calls())
     assert_idle(url)
 
 
@@ -149,11 +139,8 @@ def test_the_server_goes_in_the_middle(url: str, new_loop: Callable[[], asyncio.
             await other.rollback()
             assert (await call).balance_cents == 100_000 - 300
 
-    loop = new_loop()
-    try:
-        loop.run_until_complete(calls())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(calls())
     assert_idle(url)
 
 
@@ -175,12 +162,8 @@ def test_cancelled_in_the_middle(url: str, new_loop: Callable[[], asyncio.Abstra
             assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 300
             assert await ledger.bet("bet-2") is None
 
-    loop = new_loop()
-    try:
-        with nothing_grows():
-            loop.run_until_complete(calls())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=new_loop) as runner, nothing_grows():
+        runner.run(calls())
     assert_idle(url)
 
 
@@ -223,32 +206,3 @@ async def test_what_the_socket_does_not_take_at_once(
         await connection.execute("DEALLOCATE ALL")
         assert await reader.wait(prepared.execution(("SELECT $1, $1", ["a"]))) == [["a", "a"]]
         reader.close()
-
-
-async def test_what_the_server_warns_of(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A notice arrives with the answer, in whichever way the answer is read."""
-    with psycopg.connect(url) as connection:
-        connection.execute(
-            "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN RAISE WARNING 'disk is nearly full' USING ERRCODE = '01004'; RETURN NEW; END $$"
-        )
-        connection.execute(
-            "CREATE TRIGGER warn BEFORE INSERT ON game_operator_bets FOR EACH ROW EXECUTE FUNCTION warn()"
-        )
-    with caplog.at_level(logging.WARNING, "game_operator.ledger"):
-        async with _opened(url):
-            pass
-    assert caplog.text.count("disk is nearly full") == 2
-
-
-async def test_what_is_forked_leaves_the_parents_reader(url: str) -> None:
-    """A child that ends closes its copies only."""
-    async with _opened(url) as ledger:
-        if (child := os.fork()) == 0:
-            gc.collect()
-            os._exit(0)
-        await asyncio.to_thread(os.waitpid, child, 0)
-        assert (await ledger.apply(_withdraw(2))).balance_cents == 100_000 - 300
-        reader = _reader(ledger)
-        assert isinstance(reader._socket, socket.socket)
-        assert reader._loop is asyncio.get_running_loop()

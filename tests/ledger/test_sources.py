@@ -3,7 +3,6 @@
 import sqlite3
 import threading
 import time
-import warnings
 from contextlib import ExitStack, closing
 from decimal import Decimal
 from typing import Any
@@ -16,11 +15,9 @@ from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
-from game_operator.profile import Profile
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.raw_sql import is_sqlite, rows
 
 pytestmark = [pytest.mark.drawn(7, database_url=("postgres",))]
 
@@ -122,23 +119,6 @@ def test_names_that_are_none(name: Any, error: type[Exception]) -> None:
             assert set(ledger.sources()) == set(fine)
 
 
-def test_what_was_undone_registers_nothing(sqlite_url: str) -> None:
-    """A call that its after fails takes its source along."""
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("no")
-
-    memory = MemoryLedger({"p1": 10_000})
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for each in (memory, ledger):
-            with pytest.raises(RuntimeError):
-                each.apply(withdraw("b1"), terms=Terms(source="other", after=fail))
-            assert each.sources() == []
-            each.apply(withdraw("b1"))
-            assert each.sources() == [""]
-
-
 # --- in the caller's transaction --------------------------------------------------------------------------------------
 
 
@@ -160,19 +140,6 @@ def test_joined_the_caller_decides(database_url: str) -> None:
         assert ledger.apply(deposit("b1"), connection=connection).balance_cents == 10_750
         connection.commit()
         assert (ledger.sources(), ledger.balance("p1")) == ([""], 10_750)
-
-
-def test_joined_a_refused_deposit_is_kept(database_url: str) -> None:
-    """If the caller commits."""
-    with SqlLedger(database_url) as ledger, closing(connected(database_url)) as connection:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b1"))
-        begin(connection)
-        with pytest.raises(UnknownSourceError):
-            ledger.apply(deposit("b1"), terms=OTHER, connection=connection)
-        connection.commit()
-        assert [(each.kind, each.source) for each in ledger.anomalies()] == [("unknown_source", "other")]
-        assert ledger.balance("p1") == 9_500
 
 
 def test_joined_nobody_waits_for_a_stranger(postgres_url: str) -> None:
@@ -261,31 +228,6 @@ def test_a_wallet_says_it_before_traffic(played: Any) -> None:
     assert played.balance("p1") == 9_000
 
 
-def test_a_wallet_without_a_ledger_that_can_tell() -> None:
-    """A Ledger of somebody's own need not know of sources."""
-
-    class Own:
-        def apply(self, call: WebhookCall, *, terms: Terms) -> Any: ...
-
-    ledger: Any = Own()
-    assert Wallet(ledger, source="any").terms.source == "any"
-
-
-def test_the_receiver_answers_system_error(sqlite_url: str) -> None:
-    """Which the service repeats; the body is kept as it came in."""
-    body = b'{"player_id":"p1","amount":5,"action_id":"b1","action":{"type":"BET"}}'
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It warns once in a process.
-        receiver = WebhookReceiver(authenticator=AcceptUnsigned(), profile=Profile())
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        wallet = Wallet(ledger, source="other")  # Nobody was there before.
-        ledger.apply(withdraw("b1"))
-        reply = receiver.handle("/deposit", {}, body, wallet)
-        assert b"SYSTEM_ERROR" in reply.body
-        assert [(each.kind, each.body) for each in ledger.anomalies()] == [("unknown_source", body)]
-
-
 def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> None:
     """Made before the ledger is open, its calls are refused; made later, the wallet is not made."""
     with SqlLedger(database_url) as ledger:
@@ -313,37 +255,6 @@ def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> Non
     anyio.run(check)
 
 
-def test_a_source_that_was_not_registered(database_url: str) -> None:
-    """Its calls are there, because the transaction that registered it was rolled back: they count, not who asks."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b1"))
-        run(database_url, "DELETE FROM {p}sources")
-    with SqlLedger(database_url) as ledger:
-        with pytest.raises(UnknownSourceError, match=REFUSED):
-            ledger.apply(withdraw("b1"), terms=OTHER)
-        assert ledger.sources() == [""]
-        assert rows(database_url, "SELECT origin FROM {p}sources") == [("found",)]
-
-
-@pytest.mark.parametrize("apply", [1, 2], ids=["the first call", "the second"])
-def test_no_further_statement_once_a_source_is_known(
-    database_url: str, apply: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process reads its sources when it opens: after that, no call asks."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b0"))
-    with SqlLedger(database_url) as ledger:
-
-        def asked(*_: object) -> Any:
-            raise AssertionError("it was known")
-
-        monkeypatch.setattr(type(ledger._fit.sources), "settle", asked)
-        for number in range(apply):
-            assert ledger.apply(withdraw(f"b{number + 1}")).applied
-
-
 def test_an_old_snapshot_registers_no_second_source(postgres_url: str) -> None:
     """In REPEATABLE READ a joined call may not see the source that was added; the database tells it."""
     with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
@@ -357,24 +268,3 @@ def test_an_old_snapshot_registers_no_second_source(postgres_url: str) -> None:
         assert ledger.sources() == ["live"]
         with pytest.raises(UnknownSourceError):
             ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
-
-
-def test_one_wallet_of_a_wrong_source_stops_no_other(database_url: str) -> None:
-    """A ledger that its first call opens refuses the wrong one alone, and keeps what may be owed."""
-
-    async def play() -> list[str]:
-        ledger = AsyncSqlLedger(database_url)
-        right, wrong = AsyncWallet(ledger, source="live"), AsyncWallet(ledger, source="other")
-        assert (await right.withdraw(withdraw("b1"))).code is None
-        with pytest.raises(UnknownSourceError):
-            await wrong.deposit(deposit("b1"))
-        with SqlLedger(database_url) as beside:
-            kinds = [each.kind for each in beside.anomalies(source="other")]
-        await ledger.add_source("other")
-        await ledger.close()
-        return kinds
-
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.add_source("live")
-    assert anyio.run(play) == ["unknown_source"]

@@ -6,20 +6,15 @@ from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
-import sqlalchemy
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
 
-from game_operator.errors import AccountNotFoundError, TransactionRequiredError
-from game_operator.ledger import Account, AsyncSqlLedger, MemoryLedger, Spent, SqlLedger, TableAccounts, Terms
-from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
+from game_operator.ledger import MemoryLedger, Spent, SqlLedger, Terms
+from game_operator.ledger.engine.tables import sql_texts
+from game_operator.models.webhooks import WebhookCall
 from tests.ledger.test_fence import connected
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.raw_sql import rows
 from tests.support.repairs import findings, lost, pay, repair, won
-from tests.support.retention import drop
 
 pytestmark = [pytest.mark.drawn(8, database_url=("postgres",))]
 
@@ -126,16 +121,6 @@ def test_what_of_it_came_since(ledger: SqlLedger, database_url: str) -> None:
     assert ledger.spent("p1", since_millis=claims[2] + 1) == NONE
 
 
-def test_all_sources_of_an_account(ledger: SqlLedger) -> None:
-    """One bet id under two sources is two bets."""
-    ledger.apply(withdraw("b1", amount_cents=500))
-    ledger.add_source("other")
-    other = Terms(source="other")
-    ledger.apply(withdraw("b1", amount_cents=200), terms=other)
-    ledger.apply(claim("c", amount_cents=3), terms=other)
-    assert ledger.spent("p1", since_millis=0) == Spent(700, 0, 0, 700, 3)
-
-
 def test_a_payment_counts_with_its_bet(ledger: SqlLedger, database_url: str) -> None:
     """Not by when it was paid, nor with a bet of the same id under another source."""
     settled_then(won(100), WIN)(ledger)
@@ -146,89 +131,6 @@ def test_a_payment_counts_with_its_bet(ledger: SqlLedger, database_url: str) -> 
     assert ledger.spent("p1", since_millis=paid) == Spent(200, 0, 0, 200, 0)
     assert ledger.spent("p1", since_millis=since) == Spent(200, 0, 0, 200, 0)
     assert ledger.spent("p1", since_millis=0) == Spent(700, 700, 0, 200, 0)
-
-
-def test_what_was_dropped_counts(ledger: SqlLedger) -> None:
-    """Bets and claims stay for ever."""
-    ledger.apply(withdraw("b1", amount_cents=500))
-    ledger.apply(deposit("b1", amount_cents=100))
-    ledger.apply(claim(amount_cents=300))
-    before = ledger.spent("p1", since_millis=0)
-    assert drop(ledger)
-    assert ledger.spent("p1", since_millis=0) == before == Spent(500, 100, 0, 0, 300)
-
-
-def test_keys_of_several_columns(database_url: str) -> None:
-    """One account is of one currency; its key is a tuple, or as a bet names it."""
-    run(
-        database_url,
-        "CREATE TABLE players (id VARCHAR(9), cur VARCHAR(3), cents BIGINT NOT NULL, PRIMARY KEY (id, cur))",
-    )
-    run(database_url, "INSERT INTO players VALUES ('p1', 'EUR', 1000), ('p1', 'SEK', 1000)")
-    accounts = TableAccounts(table="players", key=("id", "cur"), balance="cents")
-
-    def account_of(call: Any) -> tuple[str, str]:
-        return call.player_id, "EUR" if isinstance(call, BalanceCall) or call.bet_id == "b1" else "SEK"
-
-    with SqlLedger(database_url, accounts=accounts) as ledger:
-        for bet_id in ("b1", "b2"):
-            ledger.apply(withdraw(bet_id, amount_cents=100), terms=Terms(account_of=account_of))
-        assert ledger.spent(("p1", "EUR"), since_millis=0) == Spent(100, 0, 0, 100, 0)
-        assert ledger.spent('["p1","SEK"]', since_millis=0) == Spent(100, 0, 0, 100, 0)
-        assert [bet.bet_id for bet in ledger.bets(player_id="p1")] == ["b1", "b2"]
-        with pytest.raises(AccountNotFoundError):
-            ledger.spent(("p1",), since_millis=0)
-
-
-@pytest.mark.parametrize("since", [None, True, 1.0, "0"])
-def test_times_that_are_none(ledger: SqlLedger, since: Any) -> None:
-    """Also in memory."""
-    for each in (ledger, MemoryLedger()):
-        with pytest.raises(TypeError, match="since_millis must be an int"):
-            each.spent("p1", since_millis=since)
-
-
-def test_a_connection_without_a_transaction(ledger: SqlLedger, database_url: str) -> None:
-    """What it would read, another may change at once."""
-    with closing(connected(database_url)) as connection:
-        connection.rollback()
-        if not is_sqlite(database_url):
-            connection.autocommit = True
-        with pytest.raises(TransactionRequiredError):
-            ledger.spent("p1", since_millis=0, connection=connection)
-
-
-def test_in_the_operators_transactions(ledger: SqlLedger, database_url: str) -> None:
-    """SQLAlchemy's connection and session see what the same transaction has stored and not yet committed."""
-    kind = "sqlite" if is_sqlite(database_url) else "postgresql+psycopg"
-    engine = sqlalchemy.create_engine(f"{kind}:{database_url.partition(':')[2]}")
-    for make, bet_id in ((engine.connect, "b1"), (lambda: Session(engine), "b2")):
-        with make() as connection:
-            connection.begin()
-            assert ledger.spent("p1", since_millis=0, connection=connection) == NONE
-            ledger.apply(withdraw(bet_id, amount_cents=500), connection=connection)
-            assert ledger.spent("p1", since_millis=0, connection=connection).open_cents == 500
-            connection.rollback()
-    engine.dispose()
-
-
-async def test_awaited(database_url: str) -> None:
-    """In the ledger's transaction and in those of asyncio."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
-        await ledger.apply(withdraw("b1", amount_cents=500))
-        expected = Spent(500, 0, 0, 500, 0)
-        assert await ledger.spent("p1", since_millis=0) == expected
-        if is_sqlite(database_url):
-            with closing(connected(database_url)) as connection:  # As an AsyncSqlLedger lends its own.
-                assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
-            return
-        async with await psycopg.AsyncConnection.connect(database_url) as connection:
-            assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
-        engine = create_async_engine(f"postgresql+asyncpg:{database_url.partition(':')[2]}")
-        async with AsyncSession(engine) as session, session.begin():
-            assert await ledger.spent("p1", since_millis=0, connection=session) == expected
-        await engine.dispose()
 
 
 def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
@@ -254,43 +156,10 @@ def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
                 assert memory.spent(player, since_millis=0) == ledger.spent(player, since_millis=0)
 
 
-def test_a_limit_in_may_bet() -> None:
-    """The call in hand is not in it; a MemoryLedger may be asked while it applies the call."""
-    ledger = MemoryLedger({"p1": 1_000})
-
-    def may_bet(call: WithdrawCall, account: Account, *_: object) -> str | None:
-        spent = ledger.spent(account.key, since_millis=0).wagered_cents + call.amount_cents
-        return "LIMIT_EXCEEDED" if spent > 300 else None
-
-    bets = [withdraw(f"b{number}", amount_cents=100) for number in range(4)]
-    codes = [ledger.apply(each, terms=Terms(may_bet=may_bet)).code for each in bets]
-    assert codes == [None, None, None, "LIMIT_EXCEEDED"]
-
-
-def test_indexes_lead_to_it(ledger: SqlLedger, database_url: str) -> None:
-    """Bets before the time are not read, nor those of others, on SQLite as on PostgreSQL."""
-    if is_sqlite(database_url):
-        from game_operator.ledger.engine.tables import sql_texts
-
-        sql = sql_texts("game_operator.ledger.staff", "limits.sql", prefix="{p}")["sqlite_spent"]
-        plan = " ".join(str(row[-1]) for row in rows(database_url, f"EXPLAIN QUERY PLAN {sql}", *["p1", 0] * 3, 0))
-        assert "bets_of_account (account=? AND opened_at_millis>?)" in plan
-        assert plan.count("calls_beside_bets (account=? AND at_millis>?)") == 2
-        return
-    many = (
-        "INSERT INTO {p}bets (bet_id, player_id, account, wager_cents, won_cents, state, opened_at_millis, action, "
-        "source) SELECT 'n' || n, 'p1', 'p1', 1, 0, 'CLOSED', n, 'BET', '' FROM generate_series(1, 20000) AS n"
-    )
-    run(database_url, many)
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE game_operator_bets")
-        with connection.transaction():
-            assert ledger.spent("p1", since_millis=19_901, connection=connection).wagered_cents == 100
-    with psycopg.connect(database_url, autocommit=True) as connection:
-        read = connection.execute(
-            "SELECT idx_tup_read, idx_tup_fetch FROM pg_stat_user_indexes "
-            "WHERE indexrelname = 'game_operator_bets_of_account'"
-        ).fetchone()
-    assert read is not None
-    assert 100 <= read[0] < 1_000
-    assert read[1] < 1_000
+def test_indexes_lead_to_it(sqlite_url: str) -> None:
+    """Bets before the time are not read, nor those of others."""
+    SqlLedger(sqlite_url).close()
+    sql = sql_texts("game_operator.ledger.staff", "limits.sql", prefix="{p}")["sqlite_spent"]
+    plan = " ".join(str(row[-1]) for row in rows(sqlite_url, f"EXPLAIN QUERY PLAN {sql}", *["p1", 0] * 3, 0))
+    assert "bets_of_account (account=? AND opened_at_millis>?)" in plan
+    assert plan.count("calls_beside_bets (account=? AND at_millis>?)") == 2

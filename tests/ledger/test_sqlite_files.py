@@ -42,31 +42,6 @@ def test_a_file_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
         assert modes(tmp_path) == dict.fromkeys(NAMES, "0o640")
 
 
-def test_the_file_that_a_link_leads_to_is_made_so_too(tmp_path: Path) -> None:
-    """The link stays a link."""
-    (tmp_path / "disk").mkdir()
-    link = tmp_path / "wallet.db"
-    link.symlink_to(tmp_path / "disk" / "wallet.db")
-    with SqlLedger(f"sqlite:///{link}") as ledger:
-        ledger.open_account("p1", Decimal("1.00"))
-        assert modes(tmp_path / "disk") == dict.fromkeys(NAMES, "0o600")
-    assert link.is_symlink()
-
-
-def test_where_no_file_can_be_linked_the_ledger_opens_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Some file systems know no links; SQLite makes the file then, and nothing of ours is left."""
-
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "link", refuse)
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
-        assert ledger.open_account("p1", Decimal("1.00")) == 100
-        assert set(modes(tmp_path)) == set(NAMES)
-
-
 # --- statistics -------------------------------------------------------------------------------------------------------
 
 

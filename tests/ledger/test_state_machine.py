@@ -17,9 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import SqlLedger, Terms
 from game_operator.ledger.api import Outcome
-from game_operator.models.webhooks import MovingCall, RollbackCall
+from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
-from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
 from tests.support.repairs import findings, lost, pay, repair, won
@@ -39,17 +38,10 @@ WINS = st.sampled_from([0, 250, 250, 1])
 class _Machine(RuleBasedStateMachine):
     """A ledger and the model of it, told the same."""
 
-    lenient = own_tx_ids = False
-
     def __init__(self) -> None:
         super().__init__()
         self.ledger = self.made()
-        self.model = WalletModel({}, self.lenient, self.own_tx_ids)
-        rules = Profile(
-            unknown_rollback="success" if self.lenient else "error",
-            rollback_tx_id="own" if self.own_tx_ids else "withdraw",
-        )
-        self.terms = Terms(rules=rules)
+        self.model, self.terms = WalletModel({}), Terms()
         self.granted: set[MovingCall] = set()
         self.refused: set[MovingCall] = set()
         self.paid_in = 0
@@ -76,13 +68,10 @@ class _Machine(RuleBasedStateMachine):
         assert not moved or outcome.applied
         if call in self.granted:
             assert not outcome.applied
-            # A rollback of a bet that was rolled back by another leaves no tx_id of its own: another bet's may take it.
-            taken = isinstance(call, RollbackCall) and outcome.code == "DUPLICATE_TRANSACTION"
-            assert self.lenient or outcome.code in (None, "BET_ROLLED_BACK") or (self.own_tx_ids and taken)
+            assert outcome.code in (None, "BET_ROLLED_BACK")
         if call in self.refused:
             assert not outcome.applied
-            # A rollback of an unknown player's bet is fine once the player is known, where an unknown bet is.
-            assert outcome.refused or (self.lenient and isinstance(call, RollbackCall))
+            assert outcome.refused
         if outcome.code is None:
             self.granted.add(call)
         elif is_final(call, outcome.code) and outcome.anomaly != "rollback_of_another_bets_withdraw":
@@ -151,14 +140,6 @@ class _Machine(RuleBasedStateMachine):
 class _MemoryMachine(_Machine):
     def made(self) -> AnyLedger:
         return InMemory()
-
-
-class _LenientMachine(_MemoryMachine):
-    lenient = True
-
-
-class _OwnMachine(_MemoryMachine):
-    own_tx_ids = True
 
 
 class _SqliteMachine(_Machine):
@@ -257,8 +238,6 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
     ("machine", "histories", "steps"),
     [
         pytest.param(_MemoryMachine, 30, 40, id="memory"),
-        pytest.param(_LenientMachine, 10, 30, id="memory, lenient"),
-        pytest.param(_OwnMachine, 10, 30, id="memory, own tx_ids"),
         pytest.param(_SqliteMachine, 5, 30, id="sqlite"),
         pytest.param(_RepairMachine, 8, 40, id="sqlite, with repairs"),
     ],
@@ -276,8 +255,6 @@ def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # An
     ("machine", "histories"),
     [
         pytest.param(_MemoryMachine, 3_000, id="memory"),
-        pytest.param(_LenientMachine, 1_000, id="memory, lenient"),
-        pytest.param(_OwnMachine, 1_000, id="memory, own tx_ids"),
         pytest.param(_SqliteMachine, 300, id="sqlite"),
         pytest.param(_RepairMachine, 300, id="sqlite, with repairs"),
     ],

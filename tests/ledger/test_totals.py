@@ -4,7 +4,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -12,15 +11,10 @@ import psycopg
 import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
-from game_operator.ledger import SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, sql
-from game_operator.ledger.api import CallRecord
+from game_operator.ledger import SqlLedger, Terms, TotalsReport, TotalsRow, sql
 from game_operator.ledger.books import totals as module
-from game_operator.ledger.office import Office
-from game_operator.ledger.rules.book import Changes, posting
-from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
-from game_operator.wallet import Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, rows, run
 from tests.support.retention import drop, keep_one
@@ -120,74 +114,6 @@ def test_what_counts_as_what(url: str, calls: list[MovingCall], expected: dict[s
         assert only(ledger.totals()) == row
 
 
-def test_money_from_outside_games(url: str) -> None:
-    """Openings and adjustments have no currency, and are apart; what was paid out is below zero."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.open_account("p2")
-        ledger.adjust("p1", Decimal(-20), reference="out")
-        ledger.adjust("p1", Decimal(5), reference="in")
-        (row,) = ledger.totals(by=()).rows
-        assert (row.currency, row.openings, row.openings_cents) == ("unknown", 1, 10_000)
-        assert (row.adjustments, row.adjustments_cents, row.gross_gaming_revenue_cents) == (2, -1_500, 0)
-
-
-def test_what_a_reconciliation_moves(url: str) -> None:
-    """A repair is a win or a refund of the bet; what is paid for a finding is a correction, and no revenue."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        wallet = Wallet(ledger, currency_of=euros)
-        wallet.withdraw(withdraw("b1", instance_id="i1", game="aviator"))
-        wallet.withdraw(withdraw("b2"))
-        for call in (deposit("b1"), rollback("b2", tx_id=None)):
-            wallet.repair(Repair(call, "reconcile", lambda *_: iter(())))  # type: ignore[arg-type]  # It does nothing.
-        paid = Changes(calls=[CallRecord("pay", "7", "p1", "p1", "b1", "PAY", -50, None, 0, NOON)])
-        paid.postings.append(posting("p1", -50, "", "pay", "7", NOON))
-        Office(ledger).write(lambda dialect: dialect.store("", paid, was={}))
-        row = only(ledger.totals())
-        assert (row.wins, row.wins_cents, row.refunds, row.refunds_cents) == (1, 1250, 1, 500)
-        assert (row.corrections, row.corrections_cents) == (1, -50)
-        assert row.gross_gaming_revenue_cents == 1000 - 1250 - 500
-        (first, *_) = (each for each in ledger.totals(by=["game", "instance"]).rows if each.game)
-        assert (first.game, first.instance, first.wins, first.corrections) == ("aviator", "i1", 1, 1)
-        assert wallet.deposit(deposit("b1")).code is None, "the real deposit comes later, and moves nothing"
-        assert only(ledger.totals()) == row
-
-
-def test_what_it_is_grouped_by(url: str) -> None:
-    """By the bet's own game, instance and currency; a claim has its own; nothing is summed up across currencies."""
-    currencies = {"withdraw": "EUR", "deposit": "USD", "rollback": None}
-    terms = Terms(currency_of=lambda call: currencies[call.operation])
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.open_account("p2")
-        named = withdraw("b1", instance_id="i1", game="aviator")
-        play(ledger, named, deposit("b1", instance_id="i2", game="mines"), terms=terms)
-        play(ledger, claim("c1", bet_id="b1", instance_id="i3", game="plinko"), claim("c2", bet_id="b1"), terms=terms)
-        play(ledger, withdraw("b2"), rollback("b2", tx_id="withdraw:bet:b2", instance_id="i4"), terms=terms)
-        found = {(row.game, row.instance, row.currency): row for row in ledger.totals(by=["instance", "game"]).rows}
-        assert sorted(found) == [
-            ("", "", "EUR"),
-            ("", "", "USD"),
-            ("", "", "unknown"),
-            ("", "i4", "EUR"),
-            ("aviator", "i1", "EUR"),
-            ("plinko", "i3", "USD"),
-        ]
-        assert found["aviator", "i1", "EUR"].gross_gaming_revenue_cents == 500 - 1250
-        assert found["plinko", "i3", "USD"].free_bets == found["", "", "USD"].free_bets == 1
-        assert found["", "i4", "EUR"].refunds == found["", "", "EUR"].wagers == 1
-        by_game = ledger.totals(by=["game"]).rows
-        assert {(row.day, row.game, row.instance, row.currency) for row in by_game} == {
-            (None, "", None, "EUR"),
-            (None, "", None, "USD"),
-            (None, "", None, "unknown"),
-            (None, "aviator", None, "EUR"),
-            (None, "plinko", None, "USD"),
-        }
-        assert {row.currency for row in ledger.totals(by=()).rows} == {"EUR", "USD", "unknown"}
-
-
 def test_days_and_bounds(sqlite_url: str) -> None:
     """Days are UTC's, to the millisecond; a bound may cut a day that is not closed, and no closed one."""
     clock = Clock(19_675 * DAY - 1)
@@ -219,44 +145,6 @@ def test_days_and_bounds(sqlite_url: str) -> None:
                 openings(since, until)
 
 
-def test_wrong_arguments(sqlite_url: str) -> None:
-    """They are refused in words."""
-    wrong: list[tuple[dict[str, Any], type[Exception]]] = [
-        ({"by": "day"}, TypeError),
-        ({"by": ["days"]}, ValueError),
-        ({"by": [1]}, ValueError),
-        ({"since_millis": 1.5}, TypeError),
-        ({"until_millis": True}, TypeError),
-        ({"until_millis": 2**63}, ValueError),
-        ({"source": 7}, TypeError),
-    ]
-    with SqlLedger(sqlite_url) as ledger:
-        for arguments, error in wrong:
-            with pytest.raises(error, match=next(iter(arguments))):
-                ledger.totals(**arguments)
-
-
-def test_sources(url: str) -> None:
-    """One source, or all; openings belong to none, which is the source ""."""
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        for source in ("one", "two"):
-            ledger.add_source(source)
-            play(ledger, withdraw(), terms=Terms(source=source))
-        counted = {name: sum(row.postings for row in ledger.totals(source=name).rows) for name in (None, "one", "")}
-        assert counted == {None: 3, "one": 1, "": 1}
-
-
-def test_balances_in_a_table_of_the_operators(url: str) -> None:
-    """They count as well."""
-    run(url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint NOT NULL)")
-    run(url, "INSERT INTO players VALUES ('p1', 10000)")
-    with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance")) as ledger:
-        play(ledger, withdraw(), deposit())
-        row = only(ledger.totals())
-        assert (row.wagers_cents, row.wins_cents) == (500, 1250)
-
-
 def test_amounts_beyond_63_bits(url: str) -> None:
     """Two large claims in a day are more than a sum of SQLite's can hold, live and stored."""
     with SqlLedger(url) as ledger:
@@ -267,71 +155,6 @@ def test_amounts_beyond_63_bits(url: str) -> None:
         assert only(ledger.totals()).free_bets_cents == 3 * (2**63 - 1)
         ledger.close_totals(now_millis=NOON * 3)
         assert only(ledger.totals()).free_bets_cents == 3 * (2**63 - 1)
-
-
-def test_late_entries(sqlite_url: str) -> None:
-    """What comes after a close with a time before it stands apart, before and after the next close."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        clock.millis += DAY
-        assert ledger.close_totals().postings == 1
-    with SqlLedger(sqlite_url, clock_millis=Clock()) as behind:
-        behind.open_account("p2", Decimal(2))
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        expected = [("2023-11-14", False, 100), ("2023-11-14", True, 200)]
-        assert [(row.day, row.late, row.openings_cents) for row in ledger.totals().rows] == expected
-        assert ledger.totals(by=()).by_currency()[0].openings_cents == 300
-        again = ledger.close_totals()
-        assert (again.closed_before, again.postings, again.late) == ("2023-11-15", 1, 1)
-        assert [(row.day, row.late, row.openings_cents) for row in ledger.totals().rows] == expected
-        assert ledger.close_totals().postings == 0
-        assert ledger.verify().findings == ()
-
-
-def test_a_day_without_postings_is_closed(sqlite_url: str) -> None:
-    """A ledger in which nothing happens closes its days, too; what comes then is late."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        assert ledger.totals().closed_before is None
-        assert ledger.close_totals().closed_before == "2023-11-14"
-        ledger.open_account("p1", Decimal(1))
-        clock.millis += 2 * DAY
-        assert ledger.close_totals().closed_before == "2023-11-16"
-        assert ledger.totals().closed_before == "2023-11-16"
-
-
-def test_a_clock_that_is_ahead(sqlite_url: str) -> None:
-    """Days that are not over are not closed by a clock that is a month ahead, unless somebody says what time it is."""
-    clock = Clock()
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        clock.millis += 30 * DAY
-        assert ledger.close_totals().postings == 1
-        clock.millis += 1
-        with pytest.raises(LedgerError, match="30 days old by the clock here"):
-            ledger.close_totals()
-        assert ledger.close_totals(now_millis=clock.millis).closed_before == "2023-12-14"
-
-
-def test_what_is_dropped_is_closed_first(database_url: str) -> None:
-    """What is folded is in the totals for good, also where nobody ever closed a day."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        play(ledger, withdraw("b1"), deposit("b1"), withdraw("b2"))
-        play(ledger, rollback("b2", tx_id=None))
-        now = int(rows(database_url, "SELECT MAX(at_millis) FROM {p}postings")[0][0]) + 91 * DAY
-        keep_one(ledger)
-        before = ledger.totals().by_currency()
-        assert drop(ledger, now) == 5
-        assert ledger.totals().by_currency() == before
-        assert ledger.verify().findings == ()
-        play(ledger, claim("late"))
-        late = [row for row in ledger.totals().rows if row.late]
-        assert [row.free_bets for row in late] == [1]
-        assert drop(ledger, now + DAY) == 1
-        assert [row for row in ledger.totals().rows if row.late] == late
-        assert ledger.verify(full=True).sound
 
 
 #: What is changed of one stored row, and what the finding names.
@@ -409,21 +232,6 @@ def test_a_transaction_that_has_an_id_and_commits_later(postgres_url: str, monke
         assert sum(row.postings for row in ledger.totals().rows) == 3
         assert ledger.close_totals(now_millis=now + DAY).postings == 3
         assert [(row.postings, row.late) for row in ledger.totals().rows] == [(3, False)]
-
-
-@pytest.mark.outside
-def test_a_close_waits_for_an_open_transaction(postgres_url: str) -> None:
-    """It goes on when that ends, and has its posting."""
-    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as slow, ThreadPoolExecutor(1) as threads:
-        ledger.open_account("p1", Decimal(1))
-        now = now_of(postgres_url)
-        adjusted_in(slow, "slow", now)
-        closing = threads.submit(ledger.close_totals, now_millis=now + DAY)
-        waits = "SELECT COUNT(*) FROM pg_locks WHERE mode = 'ShareLock' AND NOT granted"
-        while rows(postgres_url, waits) == [(0,)]:
-            assert not closing.done()
-        slow.commit()
-        assert closing.result(30).postings == 2
 
 
 @pytest.mark.outside

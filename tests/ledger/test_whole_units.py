@@ -2,24 +2,20 @@
 
 import asyncio
 import logging
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from functools import partial
 from typing import Any
 
-import psycopg
 import pytest
 
-from game_operator.errors import FindingError, LedgerError, RepairRefusedError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.engine.address import path_of
-from game_operator.ledger.staff.repairs import Repair
+from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.models.webhooks import MovingCall
-from game_operator.money import Cents
-from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
+from game_operator.wallet import AsyncWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, WalletKind
-from tests.support.repairs import findings, lost, nothing, pay, repair, won
+from tests.support.raw_sql import rows
+from tests.support.repairs import findings, lost, pay, repair, won
 
 Run = Callable[..., list[Any]]
 
@@ -28,17 +24,9 @@ FILS = TableAccounts(table="players", key="id", balance="yen", unit="thousandths
 
 
 def _run_in(url: str) -> Run:
-    def execute(sql: str) -> list[Any]:
-        connect: Any = sqlite3.connect if url.startswith("sqlite") else psycopg.connect
-        with closing(connect(path_of(url) if url.startswith("sqlite") else url)) as connection:
-            cursor = connection.execute(sql)
-            rows = cursor.fetchall() if cursor.description else []
-            connection.commit()
-            return list(rows)
-
-    execute("CREATE TABLE players (id varchar(9) PRIMARY KEY, yen integer NOT NULL)")
-    execute("INSERT INTO players VALUES ('p1', 1000)")
-    return execute
+    rows(url, "CREATE TABLE players (id varchar(9) PRIMARY KEY, yen integer NOT NULL)")
+    rows(url, "INSERT INTO players VALUES ('p1', 1000)")
+    return partial(rows, url)
 
 
 @pytest.fixture
@@ -65,7 +53,6 @@ _DAY: list[tuple[str, MovingCall, str | None, int]] = [
     ("a refund", withdraw("b6", amount_cents=200), None, 1_400),
     ("fits, whatever amount it has", rollback("b6", tx_id=None, amount_cents=150), None, 1_402),
 ]
-_UNFIT = ["unit_does_not_fit"] * 2
 
 
 @pytest.mark.parametrize("kind", WALLETS, ids=str)
@@ -161,66 +148,3 @@ def test_a_repair_and_a_payment_that_do_not_fit(url: str, run: Run) -> None:
         assert kept == [("b1", "reconcile:b1"), ("b1", "finding:1")]
         assert ledger.verify().findings == ()
     assert run("SELECT yen FROM players") == [(1_004,)]
-
-
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
-def test_a_joined_repair_that_does_not_fit(url: str, run: Run) -> None:
-    """The operator's transaction commits the anomaly, and nothing else."""
-    with SqlLedger(url, accounts=YEN) as ledger:
-        ledger.apply(withdraw("b1", amount_cents=100))
-        wallet = JoinedWallet(ledger, lambda: psycopg.connect(url))
-        for _ in range(2):
-            with pytest.raises(RepairRefusedError, match=r"The amount 3\.01 does not fit"):
-                wallet.repair(Repair(won(301), "reconcile", nothing))
-        assert [(each.kind, each.bet_id, each.seen) for each in ledger.anomalies()] == [("unit_does_not_fit", "b1", 2)]
-        assert wallet.repair(Repair(won(300), "reconcile", nothing)).balance_cents == 100_200
-    assert run("SELECT yen FROM players") == [(1_002,)]
-
-
-@pytest.mark.parametrize("url", ["postgres"], indirect=True)
-@pytest.mark.parametrize("base", ["bigint", "numeric(12, 0)", "numeric"])
-def test_domains_hold_whole_numbers_too(url: str, base: str) -> None:
-    """A domain is what it is made of, and may refuse a balance: then nothing of the call is kept."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE DOMAIN purse AS {base} CHECK (VALUE < 1002)".encode())
-        connection.execute("CREATE TABLE players (id text PRIMARY KEY, yen purse NOT NULL)")
-        connection.execute("INSERT INTO players VALUES ('p1', 1000)")
-        with SqlLedger(url, accounts=YEN) as ledger:
-            assert ledger.apply(claim("c1", amount_cents=100)).balance_cents == 100_100
-            with pytest.raises(psycopg.errors.CheckViolation):
-                ledger.apply(claim("c2", amount_cents=100))
-            assert ledger.apply(withdraw(amount_cents=200)).balance_cents == 99_900
-        with SqlLedger(url, accounts=FILS) as ledger:
-            assert ledger.balance("p1") == 99
-        assert connection.execute("SELECT CAST(yen AS text) FROM players").fetchall() == [("999",)]
-
-
-class _Yen:
-    """An operator's own class for whole units, which raises for what does not fit."""
-
-    def lock(self, connection: Any, account: str) -> Cents | None:
-        rows = connection.execute(f"SELECT yen FROM players WHERE id = '{account}'").fetchall()
-        return Cents(rows[0][0] * 100) if rows else None
-
-    def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
-        moved, rest = divmod(delta_cents, 100)
-        connection.execute("UPDATE players SET yen = yen + 7")  # Nothing of what was written before may stay.
-        if rest:
-            raise ArithmeticError(f"{delta_cents} is no whole unit")
-        connection.execute(f"UPDATE players SET yen = yen - 7 + {moved} WHERE id = '{account}'")
-        return self.lock(connection, account) or Cents(0)
-
-
-def test_an_object_that_raises_moves_nothing(url: str, run: Run) -> None:
-    """It is the operator's own rule: the call fails by itself, stores nothing, and its repeat is asked again."""
-    with SqlLedger(url, accounts=_Yen()) as ledger:
-        assert ledger.apply(withdraw("b1", amount_cents=200)).balance_cents == 99_800
-        for call in (withdraw("b2", amount_cents=150), deposit("b1", amount_cents=150), claim(amount_cents=1)):
-            with pytest.raises(ArithmeticError):
-                ledger.apply(call, terms=Terms())
-        assert ledger.bet("b2") is None
-        assert run("SELECT yen FROM players") == [(998,)]
-        with pytest.raises((LedgerError, ArithmeticError)):
-            repair(ledger, won(150))
-        assert ledger.apply(rollback("b1", tx_id=None)).balance_cents == 100_000
-    assert run("SELECT yen FROM players") == [(1_000,)]
