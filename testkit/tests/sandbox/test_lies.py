@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.errors import AuthenticationError, ConfigurationError, ServiceError, UnexpectedResponseError
+from game_operator.errors import AuthenticationError, ServiceError, UnexpectedResponseError
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.provider.keys import ThrowAwayKeys, new_key
@@ -108,15 +108,6 @@ def test_a_call_that_is_refused_hears_no_lie(sandbox: InProcessSandbox) -> None:
             client.fetch_bet(bet_id)
         assert client.fetch_bet(bet_id) == BetNotFound()
         assert isinstance(client.fetch_bet(bet_id), OpenBet)
-
-
-@pytest.mark.parametrize("times", [0, -1])
-def test_a_lie_is_told_at_least_once(sandbox: InProcessSandbox, times: int) -> None:
-    """Never is what clear() is for."""
-    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
-        sandbox.lies.about_bet("b", b"", times=times)
-    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
-        sandbox.lies.about_round("r", b"", times=times)
 
 
 @pytest.mark.outside
