@@ -124,13 +124,6 @@ def test_an_exclusion_waits_for_the_bets_under_way(example: ModuleType, postgres
         assert {each.result().code for each in after} == {"PLAYER_BLOCKED"}
 
 
-def test_a_player_without_a_row_is_refused(postgres_url: str, replies_to: Any) -> None:
-    """What is not there cannot be locked."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("INSERT INTO players VALUES ('p2', 100)")
-    assert _codes(replies_to(withdraw("b1", "p2", amount_cents=1))) == {"PLAYER_BLOCKED": 1}
-
-
 def test_it_prints_what_it_says(postgres_url: str) -> None:
     """On a server."""
     ran = subprocess.run([sys.executable, str(_FILE), postgres_url], capture_output=True, text=True, check=True)

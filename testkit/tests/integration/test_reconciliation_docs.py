@@ -1,7 +1,6 @@
 """The pages about reconciliations: their tables are the code's, and their recipes run."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from inspect import cleandoc, getdoc
 from pathlib import Path
@@ -39,18 +38,6 @@ def test_there_is_a_row_for_each_verdict() -> None:
     assert rows == [(name, *advice) for name, advice in advices().items()]
 
 
-@pytest.mark.parametrize(("calls", "column"), [(20, 1), (50, 2), (300, 3)])
-def test_how_long_it_takes(calls: int, column: int) -> None:
-    """The table is what the rate makes it."""
-    units = {"s": 1, "min": 60, "h": 3_600}
-    rows = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if re.match(r"\| [\d,]+ \|", line)]
-    assert len(rows) == 3
-    for row in rows:
-        value, unit = row[column].split()
-        seconds = int(row[0].replace(",", "")) / calls
-        assert float(value) * units[unit] == pytest.approx(seconds, rel=0.11)
-
-
 def options_of(capsys: pytest.CaptureFixture[str], *command: str) -> str:
     capsys.readouterr()
     assert main([*command, "--help"]) == 0
@@ -82,16 +69,6 @@ def test_the_kubernetes_job_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each for each in arguments[2:] if each.startswith("--") and each not in known] == []
     (rule,) = spec["podFailurePolicy"]["rules"]
     assert (rule["action"], "backoffLimitPerIndex" in spec) == ("FailIndex", True)
-
-
-def test_a_crontab_line_has_five_times_a_user_and_a_command() -> None:
-    """As /etc/cron.d has it."""
-    lines = blocks(RECIPES, "text")[0].splitlines()
-    assert len(lines) == 2
-    for line in lines:
-        *times, user, command = line.split(maxsplit=6)
-        assert all(re.fullmatch(r"[\d*/]+", each) for each in times)
-        assert (len(times), user, "reconcile" in shlex.split(command)) == (5, "casino", True)
 
 
 @pytest.fixture

@@ -86,65 +86,6 @@ def test_all_that_is_wrong_with_a_file_is_listed(run: Run, plan: Plan, sandbox: 
     assert run("campaign", "status", "wrong").code == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "code"),
-    [
-        pytest.param((), 0, id="no cap"),
-        pytest.param(("--max-exposure-cents", "1500"), 0, id="at the cap"),
-        pytest.param(("--max-exposure-cents", "1499"), 2, id="above the cap"),
-        pytest.param(("--max-exposure-cents", "15.00"), 2, id="not in cents"),
-        pytest.param(("--max-exposure-cents", "-1"), 2, id="below 0"),
-    ],
-)
-@pytest.mark.drawn(2)
-def test_caps(run: Run, plan: Plan, options: tuple[str, ...], code: int) -> None:
-    told = run(*plan("capped", 3, *options))
-    assert told.code == code
-    assert run("campaign", "status", "capped").code == (1 if code else 0)
-
-
-def test_findings_are_1_and_are_shown(run: Run, plan: Plan, sandbox: Sandbox) -> None:
-    """A reference id that was used before counts as granted, and a person should look."""
-    terms = ("--count", 1, "--wager-cents", 1, "--expire-millis", 1_000)
-    assert (
-        run("grant", "--instance", sandbox.instance_id, "--player", "p12", "--reference", "taken/p12", *terms).code == 0
-    )
-    run(*plan("taken", 12))
-    told = run("campaign", "run", "taken", "--rate", 2_000)
-    assert told.code == 1
-    assert "│ granted │     12 │" in told.out
-    assert "grant_duplicate" in told.out
-    (finding,) = run("campaign", "report", "taken", "--json").document["findings"]
-    assert (finding["subject"], finding["player_id"]) == ("taken/p12", "p12")
-
-
-def test_stop_and_resume(run: Run, plan: Plan, sandbox: Sandbox) -> None:
-    run(*plan("stopped", 12))
-    assert run("campaign", "stop", "stopped", "--reason", "no budget").code == 0
-    told = run("campaign", "run", "stopped")
-    assert (told.code, told.out) == (1, "")
-    assert "paused: no budget" in told.err
-    assert run("campaign", "resume", "stopped", "--rate", 2_000).code == 0
-    assert len(_granted(sandbox, "stopped")) == 12
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "problem"),
-    [
-        pytest.param(("run", "none"), 1, "Plan it first", id="a campaign that nobody planned"),
-        pytest.param(("status", "no such"), 2, "invalid", id="a name that is none"),
-        pytest.param(("run", "none", "--rate", "0"), 2, "rate_per_second", id="a rate of 0"),
-        pytest.param(("run", "none", "--concurrency", "65"), 2, "--concurrency", id="too many at once"),
-    ],
-)
-def test_wrong_usage(
-    run: Run, settings: dict[str, str], database: str, args: tuple[str, ...], code: int, problem: str
-) -> None:
-    told = run("campaign", *args)
-    assert (told.code, told.out) == (code, "")
-    assert problem in told.err
-
-
 def _running(settings: dict[str, str], database: str, name: str, *options: str) -> Forked:
     environ = settings | {"GAME_OPERATOR_DATABASE_URL": database}
     return started("campaign", "run", name, "--rate", "40", *options, **environ)

@@ -8,7 +8,7 @@ import pytest
 
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import CannedService, Reply, Run, Told, said, started, stopped
-from tests.support.wire import granted, wire
+from tests.support.wire import wire
 
 pytestmark = pytest.mark.outside
 
@@ -42,15 +42,6 @@ def test_a_grant(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
     document = run(*grant_args(sandbox), "--json").document
     assert document.keys() == {"success", "free_bet_id", "message"}
     assert document["success"] is True
-
-
-@pytest.mark.parametrize("missing", ["instance", "player", "count", "wager-cents", "expire-millis", "reference"])
-def test_every_option_is_required(run: Run, settings: dict[str, str], sandbox: Sandbox, missing: str) -> None:
-    """Nothing about money has a default (spec §2.2)."""
-    args = [arg for arg in grant_args(sandbox) if not arg.startswith(f"--{missing}=")]
-    told = run(*args)
-    assert (told.code, told.out) == (2, "")
-    assert f"--{missing}" in told.err
 
 
 @pytest.mark.parametrize(
@@ -114,12 +105,6 @@ def test_an_outcome_that_stays_unknown_is_explained(run: Run, settings: dict[str
     assert (error["reference_id"], error["instance_id"]) == ("cli-doubt", sandbox.instance_id)
 
 
-def test_a_lost_answer_that_a_repeat_makes_good(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
-    with CannedService([Reply(body=None), Reply(body=wire(granted()))]) as service:
-        assert run(*grant_args(sandbox), "--base-url", service.base_url).code == 0
-        assert len(service.paths) == 2
-
-
 def interrupted(settings: dict[str, str], args: list[str], number: int) -> Told:
     """Return what the grant says that is sent the signal *number* once the service has read its request."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -140,11 +125,3 @@ def test_a_grant_that_is_interrupted_is_in_doubt(settings: dict[str, str], sandb
     assert (told.code, told.out, told.err.count("\n")) == (130, "", 1)
     assert "Whether the free bets were granted is unknown" in told.err
     assert "the very same command again (reference id 'cli-stopped')" in told.err
-
-
-def test_a_grant_that_is_interrupted_tells_a_program_its_ids(settings: dict[str, str], sandbox: Sandbox) -> None:
-    """What is needed to ask again under the same reference id."""
-    error = interrupted(settings, [*grant_args(sandbox, reference="cli-stopped"), "--json"], signal.SIGINT).error
-    assert (error["type"], error["exit_code"]) == ("Interrupted", 130)
-    assert (error["reference_id"], error["instance_id"]) == ("cli-stopped", sandbox.instance_id)
-    assert "is unknown" in error["message"]

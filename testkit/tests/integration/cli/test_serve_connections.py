@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import resource
 import signal
 import socket
 import threading
@@ -19,7 +18,7 @@ import pytest
 
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
-from game_operator.cli.serving import Connections, ServeProtocol, most_connections
+from game_operator.cli.serving import Connections, ServeProtocol
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Delivery
@@ -311,14 +310,3 @@ def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture)
     lines = [record.getMessage().partition(". Find")[0] for record in caplog.records]
     beginning = "All 3 connections are in use, so one is closed for each new one; now one from"
     assert lines == [f"{beginning} 'second'", f"{beginning} 'fourth'"]
-
-
-def test_how_many_connections_there_may_be() -> None:
-    """As many as the limit of open files allows without those that the rest needs."""
-    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert most_connections() == limit - 64
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
-        assert most_connections() == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

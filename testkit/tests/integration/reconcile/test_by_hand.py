@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from game_operator import ConfigurationError, OperatorClient, WithdrawCall
+from game_operator import OperatorClient
 from game_operator.backoffice import Reconciler
-from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.errors import FindingError
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator_testkit import InProcessSandbox
@@ -61,36 +61,6 @@ def test_what_is_owed_is_posted_once(world: World, won: int, reported: int) -> N
     assert world.ledger.balance("p1") == before + reported - won
 
 
-def test_resolving_without_paying_moves_nothing(world: World) -> None:
-    """And what was not paid is found again, as another finding."""
-    number, before = world.differ(), world.ledger.balance("p1")
-    assert world.reconciler.resolve(number, **BY).paid_cents is None
-    assert list(world.reconciler.findings()) == []
-    assert [each.id for each in world.reconciler.findings(resolved=True)] == [number]
-    world.reconciler.run()
-    assert [each.id for each in world.reconciler.findings()] == [number + 1]
-    assert world.ledger.balance("p1") == before
-
-
-@pytest.mark.parametrize("pay", [True, False])
-def test_who_decides_and_why_is_needed(world: World, pay: bool) -> None:
-    """1,000 characters are enough; the finding stays open."""
-    number = world.differ()
-    wrong: list[tuple[str, Any]] = [
-        ("actor", " "),
-        ("reason", ""),
-        ("reason", "x" * 1_001),
-        ("actor", None),
-        ("actor", "a\0"),
-        ("reason", "\ud800"),
-    ]
-    for setting, value in wrong:
-        with pytest.raises(ConfigurationError) as refused:
-            world.reconciler.resolve(number, pay=pay, **BY | {setting: value})
-        assert refused.value.setting == setting
-    world.reconciler.resolve(number, pay=pay, actor="a", reason="x" * 1_000)
-
-
 @pytest.mark.parametrize("pay", [True, False])
 def test_a_finding_of_another_source_is_refused(world: World, pay: bool) -> None:
     """Each service has its own findings; an unknown number is refused too."""
@@ -103,21 +73,6 @@ def test_a_finding_of_another_source_is_refused(world: World, pay: bool) -> None
     for unknown in (0, -1, number + 1, 2**63):
         with pytest.raises(FindingError, match="There is no finding"):
             world.reconciler.resolve(unknown, pay=pay, **BY)
-
-
-def test_a_refund_takes_not_found_alone(world: World) -> None:
-    """A bet that the provider knows, or that we do not, is refused; who and why are kept with the refund."""
-    known = world.sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0, settlement="lose").bet_ids[0]
-    with pytest.raises(RepairRefusedError, match="The provider has it as CLOSED"):
-        world.reconciler.refund(known, **BY)
-    with pytest.raises(RepairRefusedError, match="There is no bet 'nowhere'"):
-        world.reconciler.refund("nowhere", **BY)
-    world.wallet.withdraw(WithdrawCall(player_id="p1", bet_id="lost", amount_cents=200))
-    before = world.ledger.balance("p1")
-    assert world.reconciler.refund("lost", **BY).applied
-    assert world.ledger.balance("p1") == before + 200
-    (kept,) = world.reconciler.findings(resolved=True, bet_id="lost")
-    assert (kept.kind, kept.resolved_by, kept.resolution, kept.at_stake_cents) == ("refunded", "ann", "seen", 200)
 
 
 def test_a_process_leaves_and_the_run_goes_on(world: World) -> None:

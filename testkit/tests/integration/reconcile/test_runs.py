@@ -1,18 +1,13 @@
 """Runs that are joined, sliced, stopped and refused."""
 
-import time
 from collections import Counter
-from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.errors import ConfigurationError, RunError
-from game_operator.ledger import AsyncSqlLedger
 from game_operator.models import BetNotFound
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.raw_sql import run
 
@@ -42,24 +37,6 @@ def test_a_run_is_joined_with_its_own_arguments_alone(desk: Desk) -> None:
         desk.reconciler().run()
     assert desk.balance() == -WAGER
     assert desk.reconciler().run(**REPAIR).repaired.bets == 1
-
-
-def test_small_slices_come_to_the_same(desk: Desk) -> None:
-    """Each by a separate reconciler, as cron would have it; the bets and their verdicts are those of one run."""
-    for number in range(60):
-        desk.play("lose" if number % 2 else "send", won_cents=number)
-    # An account's times are a millisecond apart at least: those of fast calls are ahead of the clock.
-    time.sleep(0.2)
-    whole = desk.reconciler().run()
-    sliced = desk.reconciler().run_some(0.0)
-    slices = 0
-    while sliced.run.state != "finished":
-        sliced = desk.reconciler().run_some(0.005)
-        slices += 1
-        assert slices < 1_000
-    assert slices > 1
-    assert verdicts(sliced) == verdicts(whole)
-    assert (sliced.repaired.bets, sliced.open, sliced.run.id) == (0, whole.open, whole.run.id + 1)
 
 
 def test_slices_never_begin_repairs_and_go_on_with_them(desk: Desk) -> None:
@@ -134,51 +111,6 @@ def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None
     report = desk.reconciler(wallet=Wallet(desk.ledger)).run(**REPAIR)
     assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
     assert report.run.moved_count == 3
-
-
-def test_what_a_reconciler_does_not_take(desk: Desk) -> None:
-    """Whatever is awaited or keeps no journal, and times and numbers out of their ranges; each by its name."""
-    with desk.ledger, pytest.raises(TypeError, match="OperatorClient, not AsyncOperatorClient"):
-        Reconciler(desk.sandbox.async_client(), desk.wallet)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="SqlLedger, not SimpleNamespace"):
-        Reconciler(desk.client, Wallet(SimpleNamespace(apply=print)))
-    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not AsyncWallet"):
-        Reconciler(desk.client, AsyncWallet(AsyncSqlLedger(desk.url)))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not SqlLedger"):
-        Reconciler(desk.client, desk.ledger)  # type: ignore[arg-type]
-    for name, value, error in (
-        ("min_age", 3, TypeError),
-        ("min_age", timedelta(seconds=-1), ConfigurationError),
-        ("min_age", timedelta(days=91), ConfigurationError),
-        ("second_look", timedelta(seconds=-1), ConfigurationError),
-        ("sample", 1.1, ConfigurationError),
-        ("sample", float("nan"), ConfigurationError),
-        ("sample", True, TypeError),
-        ("rate_per_second", 0.0, ConfigurationError),
-        ("rate_per_second", "20", TypeError),
-        ("lease", timedelta(0), ConfigurationError),
-    ):
-        with pytest.raises(error, match=name):
-            Reconciler(desk.client, desk.wallet, **{name: value})  # type: ignore[arg-type]
-
-
-class _Awaited:
-    """Accounts of asyncio."""
-
-    async def lock(self, _connection: Any, _account: str) -> int | None:
-        return None
-
-    async def move(self, _connection: Any, _account: str, _delta_cents: int) -> int:
-        return 0
-
-
-def test_accounts_that_are_awaited(desk: Desk) -> None:
-    """Nothing awaits them here."""
-    wallet = Wallet(desk.ledger)
-    wallet.ledger = desk.ledger
-    desk.ledger._accounts = _Awaited()  # type: ignore[assignment]  # A ledger for asyncio would refuse a Wallet.
-    with pytest.raises(TypeError, match="awaited"):
-        Reconciler(desk.client, wallet)
 
 
 def test_findings_are_never_deleted(desk: Desk) -> None:

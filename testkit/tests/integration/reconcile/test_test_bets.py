@@ -87,15 +87,6 @@ def test_a_test_bet_is_left_out_if_nobody_knows_it(desk: Desk, state: str) -> No
     assert verdicts(hour_later(desk).run(**REPAIR))[tests] == differs.replace("settle", "settled")
 
 
-def test_an_older_finding_about_a_test_bet_is_closed(desk: Desk) -> None:
-    """It says no more than the id does."""
-    bet = placed(desk, TEST_BET)
-    desk.sandbox.lies.about_bet(bet, b"garbage", times=1)
-    desk.reconciler().run()
-    assert desk.kinds() == {bet: "unreadable"}
-    assert desk.reconciler().run().is_fine
-
-
 # --- the look at whether the service answers from an old copy --------------------------------------------------------
 
 #: As many bets as it looks among, and more; all younger than those that were played before.

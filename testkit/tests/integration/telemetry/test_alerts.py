@@ -80,27 +80,6 @@ def test_a_query_asks_for_values_that_occur(query: _Query) -> None:
         assert matching or not value, f"{label}{sign}{value}"
 
 
-@pytest.mark.parametrize("query", _QUERIES)
-def test_a_text_shows_labels_that_its_query_keeps(query: _Query) -> None:
-    """A label that the sum has dropped would be shown as nothing."""
-    shown = {name.removeprefix("$labels.") for name in re.findall(r"\{\{ *([$\w.]+)[^}]*\}\}", query.texts)}
-    assert shown - {"$value"} - query.grouped_by == set()
-
-
-def test_panels_lie_beside_one_another() -> None:
-    """Each has a number, a title, a text and a data source, and none covers another."""
-    panels = _DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels) > 10
-    assert all(panel["description"] and panel["datasource"]["uid"] == "${datasource}" for panel in panels)
-    taken = [cell for panel in panels for cell in _cells(**panel["gridPos"])]
-    assert len(taken) == len(set(taken))
-    assert max(x for x, _ in taken) < 24
-
-
-def _cells(x: int, y: int, w: int, h: int) -> set[tuple[int, int]]:
-    return {(x + right, y + down) for right in range(w) for down in range(h)}
-
-
 @pytest.mark.parametrize("rule", _ALERTS, ids=lambda rule: str(rule["alert"]))
 def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     """What happened, what that means, how urgent it is, and where the steps are."""
@@ -114,12 +93,6 @@ def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
 
 def _anchors(page: Path) -> list[str]:
     return [heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)]
-
-
-def test_each_section_of_the_page_has_its_alert() -> None:
-    """In the order of the file."""
-    led_to = [rule["annotations"]["runbook"].partition("#")[2] for rule in _ALERTS]
-    assert led_to == _anchors(ROOT / "docs" / "how-to" / "alerts.md")
 
 
 @pytest.mark.torture
