@@ -238,15 +238,6 @@ def test_a_header_that_cannot_be_sent_is_2(run: Run, wallet: Served, service_pem
     assert _SECRET not in told.err
 
 
-def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path) -> None:
-    """Told at once, with what to do."""
-    run("keygen", tmp_path / "other.pem")
-    told = run("certify", wallet.url, "--service-private-key", tmp_path / "other.pem", *_WHO, "--json")
-    assert told.error["type"] == "ConfigurationError"
-    assert "INVALID_SIGNATURE" in told.error["message"]
-    assert told.code == 2
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Path, as_json: bool) -> None:

@@ -81,18 +81,6 @@ def test_a_command_that_hangs_is_killed() -> None:
     assert time.monotonic() - began < 20
 
 
-def test_a_server_that_stays_is_not_waited_for(tmp_path: Path) -> None:
-    """A restart leaves a process behind, which keeps the output that it was given open."""
-    script = f"(sleep 0.4; touch {tmp_path}/alive) & exit 0"
-    began = time.monotonic()
-    hooks_of([f"restart=sh -c {shlex.quote(script)}"])["restart"]()
-    assert not (tmp_path / "alive").exists()
-    give_up = began + 20
-    while not (tmp_path / "alive").exists() and time.monotonic() < give_up:
-        time.sleep(0.05)
-    assert (tmp_path / "alive").exists()
-
-
 @pytest.mark.parametrize(
     ("written", "cents"),
     [

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from procrastinate.testing import InMemoryConnector
 
 from game_operator.backoffice.reconcile import judge
@@ -53,22 +52,6 @@ def test_every_command_that_is_named_exists(page: str, capsys: pytest.CaptureFix
         known = options_of(capsys, "reconcile", command)
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in known, (command, option)
-
-
-def test_the_kubernetes_job_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be read, and its command line is one of ours."""
-    (text,) = blocks(RECIPES, "yaml")
-    job = yaml.safe_load(text)
-    spec = job["spec"]
-    assert (job["apiVersion"], job["kind"], spec["completionMode"]) == ("batch/v1", "Job", "Indexed")
-    assert spec["completions"] == spec["parallelism"]
-    (container,) = spec["template"]["spec"]["containers"]
-    program, *arguments = container["command"]
-    assert program == "game-operator"
-    known = options_of(capsys, *arguments[:2])
-    assert [each for each in arguments[2:] if each.startswith("--") and each not in known] == []
-    (rule,) = spec["podFailurePolicy"]["rules"]
-    assert (rule["action"], "backoffLimitPerIndex" in spec) == ("FailIndex", True)
 
 
 @pytest.fixture

@@ -91,10 +91,6 @@ def _asgi(receiver: WebhookReceiver, wallet: Wallet) -> Any:
     return asgi_wallet(app, prefix="/wallet")
 
 
-def _handle(receiver: WebhookReceiver, wallet: Wallet) -> Any:
-    return lambda path, headers, body: receiver.handle(path, headers, body, wallet)
-
-
 def _async_function(receiver: WebhookReceiver, wallet: Wallet) -> Any:
     async def deliver(path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         reply = await receiver.handle_async(path, headers, body, AsyncFace(wallet))
@@ -177,13 +173,6 @@ def test_a_mistake_of_the_test_is_no_finding(
     """It is raised, and no scenario fails."""
     with pytest.raises(error, match=told):
         wallet_certifier(wallet, **PLAYERS)
-
-
-def test_a_wallet_with_another_key_is_told_of(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """The receiver must have the key that ``signed_webhook`` publishes."""
-    stranger = WebhookReceiver(authenticator=RsaSignature(ThrowAwayKeys().operator.public_key()))
-    with pytest.raises(ConfigurationError, match="public half"):
-        wallet_certifier(_handle(stranger, Wallet(ledger)), **PLAYERS)
 
 
 # --- Async tests ---------------------------------------------------------------------------------------------------

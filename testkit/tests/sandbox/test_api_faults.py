@@ -1,11 +1,9 @@
 """Faults of the Operator API, met by the real client over real HTTP (spec §4.2, §5)."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
-import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
@@ -18,7 +16,7 @@ from game_operator.errors import (
     RateLimitedError,
     ServiceError,
 )
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import LiveLog
 from testkit.tests.sandbox.support import terms
@@ -130,31 +128,3 @@ def test_a_grant_under_another_fault_was_not_made(own_sandbox: Sandbox, client: 
     with pytest.raises((RateLimitedError, OperatorInactiveError)):
         client.grant_free_bet(**grant)
     assert grant["reference_id"] not in grants(own_sandbox)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        pytest.param({}, 400, id="not signed"),
-        pytest.param({"X-Operator-Id": "acme", "X-Signature": "eA"}, 401, id="wrongly signed"),
-    ],
-)
-@pytest.mark.parametrize("fault", [Fault.API_500, Fault.API_429, Fault.API_INACTIVE], ids=str)
-def test_only_signed_calls_are_struck(
-    own_sandbox: Sandbox, client: OperatorClient, fault: Fault, headers: dict[str, str], status: int
-) -> None:
-    """Whoever else asks is refused as ever, and the fault that waits is there for the operator (spec §5)."""
-    grant = terms(own_sandbox.instance_id)
-    with httpx.Client(base_url=own_sandbox.base_url, trust_env=False) as http:
-        for plan in (f"{fault}=100%", f"{fault}@1"):
-            own_sandbox.faults.plan = FaultPlan.parse(plan)
-            asked = http.post("/api/v0.2/free-bet/grant", content=json.dumps(grant).encode(), headers=headers)
-            assert asked.status_code == status
-            assert http.get("/api/v0.2/nowhere").status_code == 404
-    assert grant["reference_id"] not in grants(own_sandbox)
-    assert own_sandbox.faults.plan.nth == {fault: 1}
-    with pytest.raises((ServiceError, RateLimitedError, OperatorInactiveError)):
-        client.fetch_bet(own_sandbox.bet_ids["OPEN"])
-    assert own_sandbox.faults.plan.nth == {}
-    assert [each.fault for each in own_sandbox.live.recent(3)] == [fault, "", ""]

@@ -165,14 +165,3 @@ def test_a_balance_told_wrongly_on_the_way() -> None:
         "the wallet reported 0.01, first wrong after bet b1",
     )
     assert found.history[0].startswith("bet b1 of p1, wager 5.00")
-
-
-def test_a_history_has_the_order_of_sending() -> None:
-    """However answers came in; with each call's bytes."""
-    dealt = dealt_bet(S.CLOSED, OK, ("deposit", ok()), accepted=True)
-    dealt.history.reverse()
-    (found,) = differences(dealt, record(B.OPEN), BEFORE + WON - WAGER)
-    told = "\n".join(found.history)
-    assert told.index("#1 withdraw") < told.index("#2 deposit") < told.index("in the wallet's ledger: OPEN, wager 5.00")
-    for post, _ in dealt.history:
-        assert f"POST {post.path} {post.signed.decode()}" in told

@@ -8,7 +8,6 @@ from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v1
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
-from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.sandbox.support import outcome
 from tests.support.signed_http import RawCall, SignedHttp, signature
 
@@ -59,13 +58,3 @@ def test_any_other_signature_is_not_let_in(
     if forge is standard and not set("+/") & set(forged):
         pytest.skip("this signature is written alike in both alphabets")
     assert outcome(http.send(any_call, http.credentials(b"") | {"X-Signature": forged})) == FAILED
-
-
-def test_a_newly_registered_key_replaces_the_old(
-    own_sandbox: Sandbox, own_http: SignedHttp, private_key: RSAPrivateKey, other_key: RSAPrivateKey
-) -> None:
-    """The service verifies with the public key that is registered now (spec §5)."""
-    own_sandbox.world.public_key = other_key.public_key()
-    assert outcome(own_http.fetch_games()) == FAILED
-    with SignedHttp(own_sandbox.base_url, own_sandbox.operator_id, other_key) as theirs:
-        assert theirs.fetch_games().status_code == 200

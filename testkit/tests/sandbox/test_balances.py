@@ -234,14 +234,6 @@ def test_a_wallet_that_doubles_what_it_pays_is_called_wrong(moves: list[int]) ->
         assert standing(board).agrees == (max(moves[: number + 1]) < 0)
 
 
-def test_mistakes_are_bounded() -> None:
-    """The first ones are kept."""
-    board = BalanceBoard()
-    for balance_cents in (1000, *range(1001, 1200)):
-        told(balance_cents)(board)
-    assert [each.reported_cents for each in standing(board).mistakes] == list(range(1001, 1101))
-
-
 @pytest.mark.parametrize("between", [499, 500])
 def test_how_long_a_balance_is_known_again(between: int) -> None:
     """A repeat that is answered as at first agrees, unless so many others came between."""

@@ -77,14 +77,6 @@ def test_books_that_do_not_add_up(url: str) -> None:
     assert found.findings
 
 
-def test_an_account_that_is_gone(url: str) -> None:
-    """No balance can be had of it; those of the others can."""
-    books = LedgerBooks(url)
-    books.open({"p1": 1_000, "p2": 5})
-    run_sql(url, "UPDATE game_operator_accounts SET account = 'p3' WHERE account = 'p1'")
-    assert books.close(["p1", "p2"]).balances == {"p1": None, "p2": 5}
-
-
 @pytest.fixture
 def wallet(private_key: RSAPrivateKey) -> Iterator[tuple[str, Wallet]]:
     """A wallet of anybody's, over HTTP."""

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import anyio
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import BetNotFound, ConfigurationError, OpenBet, OperatorClient
+from game_operator import ConfigurationError, OpenBet, OperatorClient
 from game_operator_testkit.sandbox import Sandbox
-from game_operator_testkit.sandbox import serving as serving_module
 from testkit.tests.sandbox.support import terms
 
 pytestmark = pytest.mark.outside
@@ -142,23 +140,6 @@ def test_a_used_port_is_an_error_that_says_what_to_do(public_key: RSAPublicKey) 
         assert port_of(second) == port
 
 
-def test_a_server_that_fails_to_start_is_an_error(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong in the thread is told where the sandbox was entered, and the port is free again."""
-
-    async def broken(self: object, sockets: object = None) -> None:
-        raise SystemExit(3)
-
-    monkeypatch.setattr(serving_module._Server, "startup", broken)
-    sandbox = Sandbox(operator_public_key=public_key)
-    before = Held.now()
-    with pytest.raises(ConfigurationError, match="did not start"), sandbox:
-        pass
-    assert Held.now().since(before) == NOTHING
-    monkeypatch.undo()
-    with sandbox:
-        assert sandbox.base_url
-
-
 def test_with_a_key_of_yours_clients_are_yours_to_build(private_key: RSAPrivateKey, public_pem: bytes) -> None:
     """The sandbox then knows the public half alone, and says so (spec §5)."""
     with Sandbox("my-casino", public_pem) as sandbox:
@@ -168,21 +149,3 @@ def test_with_a_key_of_yours_clients_are_yours_to_build(private_key: RSAPrivateK
         with OperatorClient(sandbox.base_url, sandbox.operator_id, private_key, trust_env=False) as client:
             assert sandbox.operator_id == "my-casino"
             assert client.fetch_games()
-
-
-def test_proxies_of_the_environment_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine behind a proxy reaches its own loopback directly."""
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        closed = f"http://127.0.0.1:{unused.getsockname()[1]}"
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, closed)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    with Sandbox() as sandbox, sandbox.client(retries=0) as client:
-        assert client.fetch_bet("b") == BetNotFound()
-
-        async def ask() -> None:
-            async with sandbox.async_client(retries=0) as async_client:
-                assert await async_client.fetch_bet("b") == BetNotFound()
-
-        anyio.run(ask)

@@ -103,14 +103,6 @@ def test_many_threads_record() -> None:
     )
 
 
-def test_what_is_secret_is_not_shown() -> None:
-    """Signatures and bodies are for the page, not for logs."""
-    told = repr(exchange())
-    assert SECRET.decode() not in told
-    assert "player_id" in told
-    assert "p1" not in told
-
-
 def test_a_reply_is_read_if_it_is_whole() -> None:
     """A body that was cut, or is encoded, says nothing, even if its beginning reads well (spec §2.1)."""
     told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND"}')

@@ -80,14 +80,3 @@ def test_a_wallet_that_nobody_can_reach_ends_it(concurrency: int) -> None:
         asyncio.run(play(dealer(), courier.post, concurrency=concurrency))
     gc.collect()
     assert len(started) <= 3 + concurrency
-
-
-def test_it_can_be_cancelled() -> None:
-    """Whoever does not want to wait gets away at once."""
-
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
-                await play(dealer(500), Counting().post, concurrency=2)
-
-    asyncio.run(asyncio.wait_for(cancelled(), 10))

@@ -132,15 +132,3 @@ def test_no_error_of_a_sandbox_tells_a_key(
             Sandbox(**settings)  # type: ignore[arg-type]  # What a user may pass.
         told = everything_told(failed.value)
         assert not any(line in told for line in halves(private_pem))
-
-
-def test_a_sandbox_signs_with_the_key_it_was_given(
-    public_pem: bytes, private_key: RSAPrivateKey, old_key: RSAPrivateKey
-) -> None:
-    """Its public half is what the operator registers; the old one is the fault's."""
-    sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_key, old_service_key=old_key)
-    assert sandbox.service_public_key_pem == public_pem
-    assert sandbox.service.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
-    rotated = sandbox.rotate_service_key()
-    assert rotated == sandbox.service_public_key_pem != public_pem
-    assert sandbox.service.keys.old.public_key_pem() == public_pem

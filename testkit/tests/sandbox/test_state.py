@@ -158,14 +158,6 @@ def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_aga
             ("valid", 200, "reply-lost", "reply lost"), id="a lost reply",
         ),
         pytest.param(
-            carried(Post(withdraw(), extra=Fault.FORGED)),
-            ("forged", 200, "forged", "must be refused"), id="forged",
-        ),
-        pytest.param(
-            carried(Post(withdraw(), extra=Fault.DUPLICATE)),
-            ("valid", 200, "duplicate", ""), id="a duplicate",
-        ),
-        pytest.param(
             carried(Post(withdraw(), extra=Fault.OTHER_CONTENT)),
             ("valid", 200, "other-content", "must be refused"), id="other content",
         ),

@@ -85,26 +85,6 @@ def test_what_is_late_moves_nothing_once_the_bet_is_settled(provider: InProcessS
     assert not provider.service.balances.mistakes()
 
 
-def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
-    provider: InProcessSandbox, ledger: MemoryLedger
-) -> None:
-    """Both late calls of one player move nothing, and the balance is what it was before them."""
-    for _ in range(2):
-        played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
-        with provider.client() as client:
-            found = client.fetch_bet(played.bet_ids[0])
-        assert isinstance(found, ClosedBet)
-        ledger.apply(DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=found.round_id))
-    provider.release_held()
-    assert ledger.balance("p1") == OPENING + 400
-    assert not provider.service.balances.mistakes()
-    # A balance that is wrong afterwards is found as ever.
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    ledger.adjust("p1", Decimal("1.00"), reference="by hand")
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert provider.service.balances.mistakes()
-
-
 def test_several_bets_in_a_round(provider: InProcessSandbox) -> None:
     """A round that several players share, one of whom nobody has played for."""
     first = provider.play_round(player_id="p1", wager_cents=500, won_cents=0)

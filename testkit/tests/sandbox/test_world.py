@@ -55,16 +55,6 @@ def test_of_sixteen_threads_one_is_granted(public_key: RSAPublicKey) -> None:
     assert len(world.grants()) == 20
 
 
-@pytest.mark.parametrize("instance_id", ["", "no hex", "A" * 24, "0" * 23, "0" * 25])
-def test_an_instance_id_has_a_format(sandbox: Sandbox, instance_id: str) -> None:
-    """A game that could never be granted free bets is not taken (docs/decisions/0009)."""
-    game = sandbox.world.games()[0]
-    instance = game.instances[0].model_copy(update={"id": instance_id})
-    odd = game.model_copy(update={"id": "odd", "instances": (instance,)})
-    with pytest.raises(ConfigurationError, match="24 lower-case hex digits"):
-        sandbox.world.add_game(odd)
-
-
 def granted(sandbox: Sandbox, reference_id: str = "r1", **changes: int) -> str:
     """Grant at NOW_MILLIS, for a second unless told otherwise; return the id."""
     request = GrantRequest.model_validate(

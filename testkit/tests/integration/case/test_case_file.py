@@ -11,13 +11,8 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.backoffice import CaseFile, case_file
-from game_operator.backoffice.journal import Journal
-from game_operator.backoffice.journal_records import ItemResult, NewItem
+from game_operator.backoffice import case_file
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.office import Office
-from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.staff.findings import resolve_finding
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import WebhookCall
@@ -27,11 +22,8 @@ from game_operator.wallet import Wallet
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from testkit.tests.support.reconciling import KEYS
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.retention import drop
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
-
-DAY_MILLIS = 86_400_000
 
 
 def with_body(call: WebhookCall) -> Any:
@@ -58,11 +50,6 @@ def in_round(ledger: SqlLedger, sandbox: InProcessSandbox, **options: Any) -> st
     return sandbox.play_round(player_id="p1", wager_cents=500, **options).bet_ids[0]
 
 
-def texts(case: CaseFile) -> str:
-    """Return all contents as text."""
-    return json.dumps(case.contents)
-
-
 def test_all_rows_of_a_settled_bet(ledger: SqlLedger) -> None:
     """Bet, calls, postings with their sums, the account now; of the bodies what is kept, and no more is claimed."""
     played(ledger, withdraw("other"), withdraw(), deposit(), withdraw("b1-2"))
@@ -87,15 +74,10 @@ def test_all_rows_of_a_settled_bet(ledger: SqlLedger) -> None:
     [
         pytest.param([withdraw(), rollback()], ["withdraw", "rollback"], [-500, 500], id="rolled back"),
         pytest.param([rollback()], ["rollback", "withdraw"], [], id="a tombstone holds its withdraw's identity"),
-        pytest.param([withdraw(amount_cents=10**9)], ["withdraw"], [], id="declined"),
-        pytest.param(
-            [withdraw(tx_id="t1"), deposit(tx_id="t2")], ["withdraw", "deposit"], [-500, 1250], id="own tx_ids"
-        ),
         pytest.param(
             [withdraw(), claim(bet_id="b1")], ["withdraw", "deposit"], [-500, 300], id="a claim names the bet"
         ),
         pytest.param([claim(bet_id="b1")], ["deposit"], [300], id="only a claim names the bet"),
-        pytest.param([withdraw(action="RAIN")], ["withdraw"], [-500], id="a rain"),
     ],
 )
 def test_calls_are_found_by_their_identities(
@@ -132,49 +114,6 @@ def test_anomalies_resolved_or_not(ledger: SqlLedger) -> None:
     assert case_file(ledger, "b1").contents["summary"][-1] == "Open: 2 anomalies, 0 findings."
 
 
-def test_a_bet_id_in_an_unreadable_body_is_found_in_both_spellings(ledger: SqlLedger) -> None:
-    """As UTF-8 and escaped; and what is read of a body is what the database compares, byte for byte."""
-    bet_id = 'b\u00e9"\\%_'
-    for spelled in (json.dumps(bet_id), json.dumps(bet_id, ensure_ascii=False)):
-        ledger.keep_anomaly("deposit", "unreadable", b"\xff" + f'{{"x": {spelled}'.encode())
-    ledger.keep_anomaly("deposit", "unreadable", json.dumps(f"{bet_id}+").encode())
-    found = case_file(ledger, bet_id).contents["anomalies"]
-    assert [(each["id"], each["is_unreadable"]) for each in found] == [(1, True), (2, True)]
-
-
-def test_what_reconciliations_found(ledger: SqlLedger) -> None:
-    """Runs with verdict and evidence, findings with who resolved them and why; a campaign's items are no evidence."""
-    played(ledger, withdraw())
-    journal = Journal(ledger)
-    for kind, name in (("reconcile", ""), ("campaign", "summer")):
-        begun = journal.begin(
-            kind, name=name, source="", service="https://service|acme", parameters={}, interval_micros=1, actor="kim"
-        )
-        journal.add_page(begun, [NewItem("b1", {})], cursor="", ready=True)
-        chunk = journal.claim(begun.id, "one")
-        assert chunk is not None
-        finding = NewFinding("amount_differs", "b1", "The amount differs.", player_id="p1", evidence=b'{"won": 3}')
-        result = ItemResult("b1", "amount_differs", {}, evidence=b'{"won": 3}', digest=b"d")
-        journal.save(chunk, [result], findings=[finding] if kind == "reconcile" else [], done=True)
-    Office(ledger).write(lambda dialect: resolve_finding(1, "ann", "paid by hand", dialect))
-    contents = case_file(ledger, "b1").contents
-    (look,) = contents["reconciliations"]
-    assert (look["run_id"], look["verdict"], look["actor"], look["evidence"]["data"]) == (
-        1,
-        "amount_differs",
-        "kim",
-        '{"won": 3}',
-    )
-    (found,) = contents["findings"]
-    assert (found["detail"], found["resolved_by"], found["resolution"]) == (
-        "The amount differs.",
-        "ann",
-        "paid by hand",
-    )
-    assert found["evidence"]["data"] == '{"won": 3}'
-    assert case_file(ledger, "b1", source="elsewhere").contents["findings"] == []
-
-
 def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> None:
     """It says who settled the bet, and that the provider's own call moved nothing."""
 
@@ -192,17 +131,6 @@ def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> Non
     assert [each["operation"] for each in of_ledger["calls"]] == ["withdraw", "reconcile", "deposit"]
     assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
     assert "The provider's own call came after the bet was settled here, and moved nothing." in of_ledger["notes"]
-
-
-def test_a_bet_whose_postings_were_dropped(ledger: SqlLedger) -> None:
-    """What maintain has dropped is said, and is no fault."""
-    played(ledger, withdraw(), deposit(), claim(bet_id="b1"))
-    assert drop(ledger)
-    of_ledger = case_file(ledger, "b1").contents["ledger"]
-    assert of_ledger["postings"] == []
-    assert of_ledger["dropped_before_millis"] is not None
-    assert any("Old postings were dropped" in note for note in of_ledger["notes"])
-    assert of_ledger["calls"][-1]["body"] == {"sha256": None, "kept": None}
 
 
 @pytest.mark.parametrize("cancel", [False, True], ids=["closed", "rolled back"])

@@ -74,18 +74,6 @@ def test_from_the_file_to_the_report(run: Run, plan: Plan, sandbox: Sandbox, tmp
     }
 
 
-def test_all_that_is_wrong_with_a_file_is_listed(run: Run, plan: Plan, sandbox: Sandbox) -> None:
-    command = plan("wrong", 2, rows="p1\n p2\nstranger\n")
-    told = run(*command)
-    assert (told.code, told.out) == (2, "")
-    lines = told.err.splitlines()
-    assert [line.partition(":")[0] for line in lines[:3]] == ["line 4", "line 5", "line 6"]
-    assert lines[3].startswith("Error: 3 of the rows cannot be granted")
-    error = run(*command, "--json").error
-    assert (error["type"], error["problem_count"], error["problems"][0]["line"]) == ("CampaignRefusedError", 3, 4)
-    assert run("campaign", "status", "wrong").code == 1
-
-
 def _running(settings: dict[str, str], database: str, name: str, *options: str) -> Forked:
     environ = settings | {"GAME_OPERATOR_DATABASE_URL": database}
     return started("campaign", "run", name, "--rate", "40", *options, **environ)

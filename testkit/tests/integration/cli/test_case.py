@@ -60,12 +60,3 @@ def test_the_provider_is_asked_unless_offline(
     assert (told.code, told.document["contents"]["provider"]["answer"]["status"]) == (0, "CLOSED")
     told = run("case", bet_id, "--database", database, "--offline", "--json")
     assert (told.code, told.document["contents"]["provider"]["was_asked"]) == (1, False)
-
-
-@pytest.mark.usefixtures("settings")
-def test_a_provider_that_is_not_there_is_in_the_case(run: Run, database: str, nobody: str) -> None:
-    """The case is made; the bet is known, so the exit code is 0."""
-    told = run("case", "b1", "--database", database, "--base-url", nobody, "--deadline", "0.15")
-    assert (told.code, told.err) == (0, "")
-    assert "The provider gave no usable answer." in told.out
-    assert "RequestNotSentError" in told.out

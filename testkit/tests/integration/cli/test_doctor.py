@@ -1,22 +1,18 @@
 """`game-operator doctor`: each finding is made, says what to do, and is marked where it rests on an assumption."""
 
-import ssl
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.cli.keys import fingerprint, write_pair
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.command_line import CannedService, Reply, Run, command
+from tests.support.command_line import Run
 from tests.support.proxies import WEBSOCKETS, behind, needs
 from tests.support.servers import asgi_server
-from tests.support.wire import game, wire
 
 pytestmark = pytest.mark.outside
 
@@ -53,25 +49,6 @@ def test_all_is_well(run: Run, settings: dict[str, str]) -> None:
     told_of = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
     assert told_of == [f"{mark} {name}" for mark, name in zip(marks, found, strict=True)]
     assert sum(line.startswith("    assumed: ") for line in lines) == len(assumed)
-
-
-def test_nothing_is_set(run: Run) -> None:
-    """Every missing setting at once, and what to do about each."""
-    told = run("doctor", "--json")
-    assert told.code == 1
-    assert outcomes(told.document) == {
-        "base URL": "problem",
-        "operator id": "problem",
-        "private key": "problem",
-        "key pair": "skipped",
-        "signed fetch-games": "skipped",
-        "clock": "skipped",
-    }
-    text = run("doctor")
-    assert (text.code, text.err) == (1, "")
-    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"):
-        assert name in text.out
-    assert text.out.count("to do: ") == 4
 
 
 @pytest.mark.parametrize(
@@ -154,52 +131,6 @@ def test_nobody_answers(run: Run, settings: dict[str, str], nobody: str) -> None
     assert out.count("✗") == 1
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """A private certificate authority."""
-    return trustme.CA()
-
-
-@pytest.fixture
-def private_service(authority: trustme.CA) -> Iterator[str]:
-    """A service with a certificate of ``authority``, and one game."""
-    service = CannedService([Reply(body=wire({"games": [game()]}))])
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("localhost").configure_cert(context)
-    service.server.socket = context.wrap_socket(service.server.socket, server_side=True)
-    with service:
-        yield f"https://localhost:{service.port}"
-
-
-def test_a_certificate_of_a_private_authority(
-    settings: dict[str, str], private_service: str, authority: trustme.CA, tmp_path: Path
-) -> None:
-    """Untrusted, it is a finding that says what to set; with that set, all is well."""
-    untrusting = settings | {"GAME_OPERATOR_BASE_URL": private_service}
-    told = command("doctor", "--json", "--deadline", "2", **untrusting)
-    assert told.code == 3
-    assert "SSL_CERT_FILE" in checks(told.document)["signed fetch-games"]["todo"]
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    assert command("doctor", "--json", **untrusting, SSL_CERT_FILE=str(tmp_path / "ca.pem")).code == 0
-
-
-@pytest.mark.parametrize(
-    ("reply", "problem"),
-    [
-        pytest.param(Reply(200, b"<html>login</html>", "text/html"), "HTTP 200", id="a login page"),
-        pytest.param(Reply(200, b'{"games":[]}'), "no games", id="nothing to offer"),
-    ],
-)
-def test_an_answer_that_is_not_the_catalogue(run: Run, settings: dict[str, str], reply: Reply, problem: str) -> None:
-    """Reached, and yet not well."""
-    with CannedService([reply]) as service:
-        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
-    assert told.code == 1
-    found = checks(told.document)
-    assert found["signed fetch-games"]["outcome"] == "problem"
-    assert problem in found["signed fetch-games"]["found"]
-
-
 async def _fine(scope: Any, receive: Any, send: Any) -> None:
     """Answer without a look at the body, as most routes do."""
     await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -238,15 +169,3 @@ def test_what_an_upgrade_does_to_the_next_call(
     if outcome == "problem":
         assert "answered 400 instead of 204" in check["found"]
         assert "--http game_operator.serve:SafeProtocol" in check["todo"]
-
-
-def test_a_wallet_that_cannot_be_asked(run: Run, settings: dict[str, str], nobody: str) -> None:
-    """Out of reach: 3; no address: 2; one that answers 400 to everything, or 413, tells nothing."""
-    told = run("doctor", "--url", nobody, "--json")
-    assert (told.code, outcomes(told.document)) == (3, {"upgrade": "unreachable"})
-    assert run("doctor", "--url", "casino.example/wallet").code == 2
-    assert len(told.document["checks"]) == 1, "that alone"
-    for status in (400, 413):
-        with CannedService([Reply(status)]) as service:
-            told = run("doctor", "--url", service.base_url, "--json")
-        assert (told.code, outcomes(told.document)) == (0, {"upgrade": "skipped"})

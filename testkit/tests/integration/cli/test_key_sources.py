@@ -1,12 +1,11 @@
 """Keys and addresses in unusual shape: pipes, passphrases that are no UTF-8, hosts that no machine can have."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import COMMAND, Run, clean_environment, command
+from tests.support.command_line import COMMAND, clean_environment, command
 from tests.support.keys import encrypted
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
@@ -27,20 +26,6 @@ def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, na
         check=False,
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [pytest.param(b"no key", "is not PEM", id="no key"), pytest.param(b"", "is empty", id="nothing")],
-)
-def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes, problem: str) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    told = run(*BUILD, "--private-key", f"/dev/fd/{reading}")
-    os.close(reading)
-    assert told.code == 2
-    assert f"/dev/fd/{reading}' {problem}" in told.err or f"/dev/fd/{reading} {problem}" in told.err
 
 
 @pytest.mark.outside

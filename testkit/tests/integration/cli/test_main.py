@@ -7,12 +7,11 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from game_operator.cli import main, options
+from game_operator.cli import options
 from game_operator.cli.app import whole
 from tests.support.command_line import COMMAND, CannedService, Reply, Run, clean_environment, stopped
 from tests.support.wire import game, wire
@@ -97,18 +96,6 @@ def test_wrong_usage_is_2(run: Run, args: tuple[str, ...], problem: str) -> None
 
 
 @pytest.mark.parametrize("args", CALLS)
-def test_missing_settings_are_2(run: Run, args: tuple[str, ...]) -> None:
-    """What is missing is named, with the option that would do instead."""
-    told = run(*args)
-    assert (told.code, told.out) == (2, "")
-    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE", "--private-key"):
-        assert name in told.err
-    assert told.err.startswith("Error: Missing or empty: --")
-    error = run(*args, "--json").error
-    assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
-
-
-@pytest.mark.parametrize("args", CALLS)
 def test_a_service_that_is_not_there_is_3(
     run: Run, settings: dict[str, str], nobody: str, args: tuple[str, ...]
 ) -> None:
@@ -140,13 +127,6 @@ def test_a_service_that_says_no_is_1(
     assert error["service_message"] == "no" or status == 404
 
 
-def test_a_wait_that_the_service_asks_for_is_told(run: Run, settings: dict[str, str]) -> None:
-    """A 429 is not in the specification; a program needs to know when to come back."""
-    with CannedService([Reply(429, b"{}", retry_after="3600")]) as service:
-        error = run("games", "--base-url", service.base_url, "--json").error
-    assert (error["type"], error["exit_code"], error["retry_after"]) == ("RateLimitedError", 1, 3600.0)
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
@@ -161,20 +141,6 @@ def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_js
     assert (ran.returncode, other, told.count("\n")) == (2, "", 1)
     assert "pip install 'game-operator[cli]'" in told
     assert not as_json or json.loads(told)["error"]["exit_code"] == 2
-
-
-def test_a_command_without_its_extra_says_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, public_pem: bytes
-) -> None:
-    """Before anything is sent, listens or is made."""
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    key = tmp_path / "service.pub.pem"
-    key.write_bytes(public_pem)
-    told = run("serve", "--database", f"sqlite:///{tmp_path / 'w.db'}", "--service-key", key)
-    assert (told.code, told.out) == (2, "")
-    assert told.err == (
-        "Error: game-operator serve needs the package uvicorn. Install the extra: pip install 'game-operator[serve]'\n"
-    )
 
 
 @pytest.mark.outside
@@ -217,22 +183,3 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
                 connection.recv(1)
                 told = stopped(process, signal.SIGINT)
     assert (told.code, told.error["type"]) == (130, "Interrupted")
-
-
-class _Interrupted(ModuleType):
-    def __getattr__(self, name: str) -> object:
-        raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["for people", "for programs"])
-def test_ctrl_c_while_the_command_loads(
-    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Loading takes half a second: an interruption then is no traceback."""
-    monkeypatch.setitem(sys.modules, "game_operator.cli.app", _Interrupted("game_operator.cli.app"))
-    assert main(["games", *options]) == 130
-    out, err = capsys.readouterr()
-    if options:
-        assert (json.loads(out)["error"]["exit_code"], err) == (130, "")
-    else:
-        assert (out, err) == ("", "Error: Interrupted. Nothing was done.\n")

@@ -1,22 +1,12 @@
 """What is printed is literal and exact: nothing from the service styles a table or commands a terminal."""
 
-import json
-from decimal import Decimal
-
 import pytest
 
 from game_operator.cli.output import (
-    answer,
-    answering,
-    remark,
-    say,
-    show_details,
-    show_rows,
     visible,
-    write_document,
 )
 from tests.support.command_line import CannedService, Reply, Run
-from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
+from tests.support.wire import bet, bet_config, game, game_instance, granted, round_of, wire
 
 pytestmark = pytest.mark.outside
 
@@ -39,52 +29,6 @@ HARMLESS = r"[red]x[/red] [link=http://evil]y :smile: \x1b[31mz\x1b]0;t\x07 \x9b
 )
 def test_what_does_not_print_is_shown_as_its_escape(text: str, expected: str) -> None:
     assert visible(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(Decimal("0.10"), "0.10", id="an amount, digit for digit"),
-        pytest.param(Decimal("1234567890123456.78"), "1234567890123456.78", id="18 digits, no double"),
-        pytest.param(Decimal("1E+300"), "1E+300", id="a size that nobody writes out"),
-        pytest.param(
-            ["é", "\x7f", "\x9b", "\u2028", "😀"], r'["\u00e9","\u007f","\u009b","\u2028","\ud83d\ude00"]', id="ASCII"
-        ),
-        pytest.param({"a": (1, True, None, 0.5)}, '{"a":[1,true,null,0.5]}', id="nested"),
-    ],
-)
-def test_a_document_is_one_line_of_exact_ascii(
-    capsys: pytest.CaptureFixture[str], value: object, expected: str
-) -> None:
-    write_document({"value": value})
-    out = capsys.readouterr().out
-    assert out == f'{{"value":{expected}}}\n'
-    json.loads(out)
-
-
-@pytest.mark.parametrize(
-    ("as_json", "out", "err"),
-    [
-        pytest.param(False, "the answer\nmore\na  1\nT", "a remark\nan error\n", id="people"),
-        pytest.param(True, '{"a":1}\n', "an error\n", id="a program gets the document, and errors on stderr"),
-    ],
-)
-def test_what_is_said_to_people_and_to_a_program(
-    capsys: pytest.CaptureFixture[str], as_json: bool, out: str, err: str
-) -> None:
-    """With ``--json`` stdout holds exactly one document, whatever else a command says."""
-    with answering(as_json=as_json):
-        answer({"a": 1}, "the answer")
-        say("more")
-        show_details([("a", 1)])
-        show_rows("T", ("Name",), [("x",)], numbers=())
-        remark("a remark")
-        say("an error", error=True)
-    told = capsys.readouterr()
-    assert told.err == err
-    assert told.out == out if as_json else told.out.startswith(out)
-    say("afterwards")
-    assert capsys.readouterr().out == "afterwards\n"
 
 
 HOSTILE_GAME = game(
@@ -141,21 +85,3 @@ def test_values_of_the_service_are_shown_literally(
     # An error shows the service's words as repr would, which ours are written like.
     assert HARMLESS.partition(" :smile:")[0] in shown
     assert r":smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f\u202etxt" in shown
-
-
-@pytest.mark.parametrize("columns", [20, 60, 80, 100, 160])
-def test_no_terminal_is_so_narrow_that_a_limit_is_cut(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    """A limit that lost its last digits looks like another one, and an id of use in no command (spec §2.7)."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    ids = ("0123456789abcdef01234567", "76543210fedcba9876543210")
-    instances = [game_instance(id=each, bet_config=bet_config(max_win=hole())) for each in ids]
-    body = wire({"games": [game(name="A game with a long name", instances=instances)]}, "123456789012.34")
-    with CannedService([Reply(body=body)]) as service:
-        told = run("games", "--base-url", service.base_url)
-    assert "…" not in told.out
-    assert all(told.out.count(each) == 1 for each in ids)
-    assert told.out.count("123456789012.34") == 2
-    assert told.out.count("A game with a long name") == 2
-    assert ("│" in told.out) == (columns == 160)

@@ -14,7 +14,6 @@ from tests.support.wire import granted, wire
 pytestmark = pytest.mark.outside
 
 GRANT = ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", "--expire-millis=1", "--reference=r")
-TOKEN = ("token", "build", "--instance=i", "--player=p")
 AS_TEXT_AND_JSON = pytest.mark.parametrize("more", [(), ("--json",)], ids=["text", "json"])
 CARRIED_OUT = Reply(body=wire(granted()))
 REFUSED = Reply(400, b'{"success": false, "message": "no", "error_code": "PLAYER_NOT_FOUND"}')
@@ -99,14 +98,6 @@ def test_a_result_that_cannot_be_written_is_74(settings: dict[str, str], more: t
         assert len(service.paths) == 2
     for told, why in ((full, "No space left on device"), (closed, "it is closed")):
         assert (told.code, told.err) == (74, f"Carried out, but the result could not be written ({why}).\n")
-
-
-def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -> None:
-    """74 is for what was carried out: a refused grant is none (spec §7)."""
-    with CannedService([REFUSED]) as service:
-        environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
-        told = on_a_full_disk(*GRANT, "--json", **environ)
-    assert (told.code, told.err) == (1, "The output could not be written (No space left on device).\n")
 
 
 def test_no_stderr_hides_no_verdict(settings: dict[str, str]) -> None:

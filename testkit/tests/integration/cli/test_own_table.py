@@ -2,21 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import BalanceCall, DepositCall, WithdrawCall
+from game_operator import DepositCall, WithdrawCall
 from game_operator.cli.app import whole
 from game_operator.cli.keys import KeyFiles
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
-from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import Run, started
 from tests.support.raw_sql import rows
@@ -63,25 +61,6 @@ def balance(url: str, player_id: str = "ann") -> int:
 
 BET = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
 WIN = DepositCall(player_id="ann", bet_id="b1", amount_cents=1250)
-
-
-@pytest.mark.outside
-def test_it_is_served(database: str, keys: KeyFiles) -> None:
-    """Calls move the operator's rows, and no account of the ledger's own comes to be."""
-    args = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *_OPTIONS)
-    with started("serve", *args) as process:
-        try:
-            assert process.stdout is not None
-            with WebhookCaller(json.loads(process.stdout.readline())["url"], keys.private) as service:
-                for call, after in ((BET, "95.00"), (WIN, "107.50"), (BalanceCall(player_id="bob"), "200.00")):
-                    delivery = service.send(call)
-                    assert delivery.reply is not None
-                    assert (delivery.reply.code, delivery.reply.balance) == (None, Decimal(after))
-        finally:
-            process.kill()
-            process.communicate()
-    assert balance(database) == 10_750
-    assert rows(database, "SELECT count(*) FROM {p}accounts") == [(0,)]
 
 
 @pytest.fixture

@@ -156,31 +156,12 @@ def test_a_lost_deposit_from_the_dry_run_to_the_late_call(
     assert world.reconcile("findings").out == "There are no such findings.\n"
 
 
-def test_json_has_amounts_in_cents(world: World) -> None:
-    """One document, for a dry run and for a repair."""
-    bet_id = world.lose()
-    dry = world.quick("--json")
-    assert dry.code == 1
-    document = dry.document
-    assert document["verdicts"] == {"settle": {"bets": 1, "total_cents": 1_250}}
-    assert document["open"] == {"bets": 1, "total_cents": 1_250}
-    repaired = world.quick(*REPAIR, "--json").document
-    assert repaired["repaired"] == {"bets": 1, "total_cents": 1_250}
-    assert (repaired["actor"], repaired["reason"]) == ("ann", "deposits were lost")
-    bet = world.ledger.bet(bet_id)
-    assert bet is not None
-    assert (bet.state, bet.settled_by) == ("CLOSED", "reconcile")
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         pytest.param(("--repair", *BY), "Missing: --max-bets, --max-total", id="no brakes"),
         pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1e3", *BY), "not an amount in currency units", id="1e3"
-        ),
         pytest.param(("--min-age", "2"), "not a length of time: write 2d, 12h, 30m or 60s", id="an age without a unit"),
         pytest.param(("--html", "-"), "would write a file named '-'", id="standard output"),
         pytest.param(("--source", "other"), "does not know the source 'other'; it knows ''", id="an unknown source"),
@@ -246,34 +227,6 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
     assert (every.code, "deposits were lost" in every.out, "2.00" in every.out) == (0, True, True)
     assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass a greater --limit.\n")
     assert world.quick("--sample", "1").code == 1, "what was not paid still differs"
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "problem"),
-    [
-        pytest.param(("99", *BY), 1, "There is no finding 99", id="unknown"),
-    ],
-)
-def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: int, problem: str) -> None:
-    """It says why, and the balance stays."""
-    told = world.reconcile("resolve", *options)
-    assert (told.code, told.out) == (code, "")
-    assert problem in told.err
-    assert world.balance == 10_000
-
-
-def test_reports_of_any_run_as_files(world: World, tmp_path: Path) -> None:
-    """The latest or one by its number, as a page and as JSON; the exit code is that of the run."""
-    bet_id = world.lose()
-    world.quick()
-    page = tmp_path / "report.html"
-    assert world.quick(*REPAIR, "--html", str(page)).code == 0
-    assert bet_id in page.read_text()
-    first = world.reconcile("report", "1", "--html", str(page))
-    assert (first.code, said(first.out)["open"]) == (1, "bets 1, total 12.50")
-    assert world.reconcile("report", "--json").document["run"] == 2
-    missing = world.reconcile("report", "3")
-    assert (missing.code, missing.out) == (1, "")
 
 
 @pytest.mark.parametrize(

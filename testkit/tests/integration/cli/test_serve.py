@@ -4,7 +4,6 @@ import json
 import logging
 import re
 import signal
-import socket
 import sqlite3
 import threading
 import time
@@ -16,11 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator import (
     BalanceCall,
@@ -249,85 +245,6 @@ def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -
         assert {answer.result(30).code for answer in answers} == {None}
     with SqlLedger(sqlite_url) as ledger:
         assert ledger.balance("p1") == 8_000
-
-
-@pytest.mark.outside
-def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tmp_path: Path) -> None:
-    """A sentence, no traceback, and no database made."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        error = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", port, "--json").error
-    assert error["exit_code"] == 2
-    assert f"cannot listen on port {port} of '127.0.0.1'" in error["message"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_missing_tables_are_made_or_reported(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
-    """With --no-migrate not even a file is made, and the statements are those that `ledger schema` prints."""
-    options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
-    error = json.loads(run("serve", *options, "--no-migrate", "--json").out)["error"]
-    assert error["exit_code"] == 2
-    assert list(tmp_path.iterdir()) == []
-    if database.startswith("sqlite"):
-        assert error["message"].startswith(f"There is no file '{database.removeprefix('sqlite:///')}'.")
-        return
-    assert error["message"].startswith("There are no tables mine_* in this database. Check --database and")
-    with psycopg.connect(database) as postgres:
-        postgres.execute(error["statements"].encode())
-    with SqlLedger(database, migrate=False, table_prefix="mine_") as ledger:
-        assert ledger.open_account("p1", Decimal("1.00")) == 100
-
-
-ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
-
-
-@pytest.mark.parametrize(
-    ("kind", "problem"),
-    [
-        pytest.param("private", "holds a private key", id="private"),
-        pytest.param("two", "holds 2 public keys", id="two keys"),
-        pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
-    ],
-)
-def test_files_without_the_providers_key(
-    run: Run, tmp_path: Path, sqlite_url: str, keys: KeyFiles, kind: str, problem: str
-) -> None:
-    """Each says whom to ask for the right one, in words for a command line."""
-    good = keys.public.read_bytes()
-    contents = {
-        "short": _pem(rsa.generate_private_key(65537, 1024).public_key()),
-        "curve": _pem(ec.generate_private_key(ec.SECP256R1()).public_key()),
-        "private": keys.private.read_bytes(),
-        "junk": b"ssh-rsa AAAA",
-        "broken": good[:60] + b"!" + good[61:],
-        "certificate": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-        "der": b"\x30\x82\x01\x22",
-        "two": good + good,
-    }
-    file = tmp_path / "service key.pem"
-    if kind in contents:
-        file.write_bytes(contents[kind])
-    ended = run("serve", "--database", sqlite_url, "--port", 0, "--service-key", file)
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith(f"Error: --service-key: {str(file)!r} ")
-    assert problem in ended.err
-    assert ended.err.endswith(f"{ASK}\n")
-    assert "Path(" not in ended.err
-
-
-def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
-    """A command line is shown to others soon enough."""
-    ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
-    assert ended.code == 2
-    assert ended.err.startswith("Error: --service-key: ")
-    assert "public_key" not in ended.err
-    assert "looks like the key itself" in ended.err
-    assert not set(keys.private.read_text().splitlines()) & set(ended.err.split())
-
-
-def _pem(key: Any) -> bytes:
-    pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return pem
 
 
 @pytest.mark.outside

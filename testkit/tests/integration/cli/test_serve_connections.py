@@ -180,15 +180,6 @@ def test_a_head_has_to_arrive_in_time(keys: KeyFiles) -> None:
         assert 1 <= trickled(port, HALF_HEADERS) < 5
 
 
-@pytest.mark.torture
-def test_a_body_that_stays_away_is_answered(keys: KeyFiles, database: str) -> None:
-    """After the time that a call has; then the connection ends."""
-    with serving(keys, database) as (url, _), RawClient(port_of(url)) as client:
-        client.send(HALF_BODY)
-        assert client.reply()[0] == 200
-        assert client.is_closed()
-
-
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
     """At the limit a connection between two requests goes, then one that has just begun; else the newcomer goes."""
     begun, may_end = threading.Semaphore(0), threading.Semaphore(0)

@@ -92,18 +92,6 @@ def test_what_claims_leave(desk: Desk, claims: list[int], paid: int, *, looks: b
     desk.check()
 
 
-@pytest.mark.parametrize("lie", [{"wager": WAGER + 1}, {"status": "OPEN"}], ids=["wager", "state"])
-def test_what_no_claim_makes_payable(desk: Desk, lie: Any) -> None:
-    """A finding that says nothing of what is due stays so, whoever counts what."""
-    bet = desk.play()
-    claim(desk, bet, 100)
-    desk.sandbox.lies.about_bet(bet, lie)
-    desk.reconciler().run()
-    for counted in ([], ["c1"]):
-        with pytest.raises(FindingError, match="Nothing can be paid for the finding"):
-            desk.reconciler().resolve(desk.findings()[0].id, **ANN, counting_claims=counted)
-
-
 def paid_by_hand(desk: Desk, bet: str) -> None:
     """Let a deposit of 0 come, and pay the win."""
     desk.deposit(bet, 0)

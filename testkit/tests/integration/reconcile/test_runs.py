@@ -1,12 +1,12 @@
 """Runs that are joined, sliced, stopped and refused."""
 
-from collections import Counter
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from game_operator.errors import ConfigurationError, RunError
-from game_operator.models import BetNotFound
+from game_operator.errors import ConfigurationError, FindingError, RunError
 from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.raw_sql import run
@@ -113,37 +113,60 @@ def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None
     assert report.run.moved_count == 3
 
 
-def test_findings_are_never_deleted(desk: Desk) -> None:
-    """A finding that comes back is another one."""
-    bet = desk.play("lose")
-    reconciler = desk.reconciler()
-    for _ in range(2):
-        desk.sandbox.lies.about_bet(bet, BetNotFound())
-        reconciler.run()
-        reconciler.run()
-        desk.sandbox.lies.about_bet(bet, {"status": "OPEN"})
-        reconciler.run()
-        desk.sandbox.lies.clear()
-    found = desk.findings(resolved=True)
-    assert [(each.kind, each.seen, each.resolved_by) for each in found] == [("missing_there", 2, "reconcile")] * 2
-    assert desk.findings() == []
-    assert Counter(each.subject for each in found) == {bet: 2}
-
-
-def test_a_finding_is_resolved_by_a_person(desk: Desk) -> None:
-    """Once, with who and why."""
-    from game_operator.errors import FindingError
-
-    bet = desk.play("lose")
-    desk.sandbox.lies.about_bet(bet, BetNotFound())
-    reconciler = desk.reconciler()
-    reconciler.run()
-    (found,) = desk.findings()
+@pytest.mark.parametrize(("won", "reported"), [(100, 300), (300, 100)], ids=["paid", "taken back"])
+def test_what_is_owed_is_posted_once(desk: Desk, won: int, reported: int) -> None:
+    """The finding is resolved with what was paid, and the next run agrees."""
+    reconciler, number = desk.reconciler(), differing(desk, won, reported)
     with pytest.raises(ConfigurationError, match="actor"):
-        reconciler.resolve(found.id, actor="", reason="why")
-    done = reconciler.resolve(found.id, actor="ann", reason="the provider will look")
-    assert (done.resolved_by, done.resolution, done.paid_cents) == ("ann", "the provider will look", None)
-    with pytest.raises(FindingError, match="resolved by ann"):
-        reconciler.resolve(found.id, actor="bob", reason="again")
-    with pytest.raises(FindingError, match="no finding 99"):
-        reconciler.resolve(99, actor="bob", reason="again")
+        reconciler.resolve(number, actor="", reason="why")
+    before = desk.balance()
+    done = reconciler.resolve(number, pay=True, actor="ann", reason="seen")
+    assert (done.paid_cents, done.resolved_by, done.resolution) == (reported - won, "ann", "seen")
+    for pay in (True, False):
+        with pytest.raises(FindingError, match="resolved by ann already"):
+            reconciler.resolve(number, pay=pay, actor="bob", reason="again")
+    assert reconciler.run().is_fine
+    assert desk.balance() == before + reported - won
+
+
+def differing(desk: Desk, won: int, reported: int) -> int:
+    """Play a round whose win differs, look at it, and return the finding's id."""
+    desk.sandbox.lies.about_bet(desk.play(won_cents=won), {"won": reported})
+    desk.reconciler().run()
+    (found,) = desk.findings()
+    return found.id
+
+
+@pytest.mark.parametrize("pay", [True, False])
+def test_a_finding_of_another_source_is_refused(desk: Desk, pay: bool) -> None:
+    """Each service has its own findings; an unknown number is refused too."""
+    number, by = differing(desk, 100, 300), {"actor": "ann", "reason": "seen"}
+    desk.ledger.add_source("other")
+    other = desk.reconciler(wallet=Wallet(desk.ledger, source="other"))
+    assert list(other.findings(resolved=True)) == []
+    with pytest.raises(FindingError, match="is of the source '', not of 'other'"):
+        other.resolve(number, pay=pay, **by)
+    for unknown in (0, -1, number + 1, 2**63):
+        with pytest.raises(FindingError, match="There is no finding"):
+            other.resolve(unknown, pay=pay, **by)
+
+
+def test_a_process_leaves_and_the_run_goes_on(desk: Desk) -> None:
+    """At once although its next call is minutes away; another reconciler then ends the run."""
+    for _ in range(3):
+        desk.play("lose")
+    slow = desk.reconciler(rate_per_second=0.01)
+    thread = threading.Thread(target=slow.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while (begun := slow.status()) is None or begun.state != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    slow.leave()
+    thread.join(30)
+    assert not thread.is_alive()
+    run_ = slow.status()
+    assert run_ is not None
+    assert run_.is_under_way
+    slow.stop()
+    assert desk.reconciler().run().open.bets == 3

@@ -5,13 +5,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from testkit.tests.support.metrics_page import rows, values_of
 from testkit.tests.support.observed_run import ObservedRun
 from tests.support.documents import ROOT
 
@@ -66,33 +64,6 @@ def test_a_query_names_what_is_there(run: ObservedRun, query: _Query) -> None:
         labels = {label for label, _, _ in _MATCHER.findall(matchers)}
         assert labels, matchers
         assert labels <= run.samples[metric], metric
-
-
-@pytest.mark.parametrize("query", _QUERIES)
-def test_a_query_asks_for_values_that_occur(query: _Query) -> None:
-    """Those that the page about metrics lists."""
-    attributes = {
-        each.replace(".", "_"): each for names, _ in rows("Attributes") for each in re.findall("[a-z._]+", names)
-    }
-    for label, sign, value in _MATCHER.findall(query.expression):
-        known = values_of(attributes[label])
-        matching = {each for each in known if re.fullmatch(value, each)} if "~" in sign else known & {value}
-        assert matching or not value, f"{label}{sign}{value}"
-
-
-@pytest.mark.parametrize("rule", _ALERTS, ids=lambda rule: str(rule["alert"]))
-def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
-    """What happened, what that means, how urgent it is, and where the steps are."""
-    assert rule["labels"]["severity"] in ("page", "ticket")
-    notes = rule["annotations"]
-    assert set(notes) == {"summary", "description", "runbook"}
-    assert all(notes.values())
-    page, _, anchor = notes["runbook"].partition("#")
-    assert anchor in _anchors(ROOT / page)
-
-
-def _anchors(page: Path) -> list[str]:
-    return [heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)]
 
 
 @pytest.mark.torture

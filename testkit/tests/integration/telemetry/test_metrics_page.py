@@ -33,14 +33,6 @@ def test_each_metric_has_the_attributes_of_the_page(run: ObservedRun) -> None:
     assert said == {name: set(made.attributes) for name, made in run.metrics.items()}
 
 
-def test_no_id_is_an_attribute_of_a_metric(run: ObservedRun) -> None:
-    """The spans of the same run have them."""
-    in_metrics = {attribute for made in run.metrics.values() for attribute in made.attributes}
-    on_spans = {attribute for span in run.spans for attribute in span.attributes or ()}
-    assert {"game_operator.player_id", "game_operator.bet_id"} <= on_spans
-    assert [each for each in in_metrics if each.endswith("_id")] == []
-
-
 def test_buckets_are_those_of_the_page(run: ObservedRun) -> None:
     """Of each histogram."""
     said = {
