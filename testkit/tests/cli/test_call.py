@@ -1,11 +1,9 @@
 """`game-operator call`, and reports of certifications, which hold no signature but lines for it."""
 
-import io
 import json
 import pickle
 import re
 import shlex
-import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,6 @@ from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.as_junit import junit
 from game_operator_testkit.certifier.report.verdicts import Exchange
-from game_operator_testkit.cli.call import call as call_command
 from testkit.tests.certifier.reports import URL, exchange
 from tests.support.command_line import Run
 from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, served
@@ -39,18 +36,6 @@ def wallet(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[Served]:
 def signatures(wallet: Served) -> set[str]:
     """Return those that came in."""
     return {head[b"signature"].decode() for head in wallet.heads if b"signature" in head}
-
-
-def test_the_help_names_the_operations_and_has_a_body_that_a_wallet_takes(
-    wallet: Served, run: Run, key_file: Path
-) -> None:
-    """So that nobody needs the documentation for a first call."""
-    told = "".join(run("call", "--help").out.split())
-    assert all(f"/{operation}" in told for operation in ("withdraw", "deposit", "rollback", "player-balance"))
-    example = re.search(r"--body '({.*?})'", str(call_command.__doc__))
-    assert example is not None
-    body = example[1].replace('"p1"', '"ann"')
-    assert run("call", "/withdraw", "--url", wallet.url, "--service-private-key", key_file, "--body", body).code == 0
 
 
 def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served, run: Run, key_file: Path) -> None:
@@ -78,17 +63,6 @@ def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served,
     (other,) = signatures(wallet) - {signature}
     assert f"> signature: {other}" in refused.out
     assert wallet.ledger.balance("ann") == 9_500
-
-
-def test_programs_get_one_document(wallet: Served, run: Run, key_file: Path) -> None:
-    """The exchange and what it says; ids and codes as they are."""
-    call = ("call", "/player-balance", "--url", wallet.url, "--body", BODY, "--service-private-key", key_file, "--json")
-    read = run(*call).document
-    assert read["request"]["headers"][-1] == ["signature", "[left out]"]
-    assert read["request"]["body"] == {"encoding": "utf-8", "data": BODY}
-    assert (read["answer"]["status"], read["reply"]["type"], read["reply"]["balance_cents"]) == (200, "SUCCESS", 10_000)
-    assert (read["path"], read["problem"]) == ("/player-balance", "")
-    assert run(*call, "--with-signature").document["request"]["headers"][-1][1] in signatures(wallet)
 
 
 @pytest.mark.outside
@@ -129,13 +103,9 @@ def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Pat
     ("changes", "code", "problem"),
     [
         pytest.param({"--url": "http://wallet.example"}, 2, "'wallet.example' is another machine", id="elsewhere"),
-        pytest.param({"--url": "wallet"}, 2, "is not a valid address", id="no address"),
         pytest.param({"--url": "http://127.0.0.1:1"}, 3, "never left", id="nobody there"),
         pytest.param(
             {"--service-private-key": "none.pem"}, 2, "Error: --service-private-key: 'none.pem' ", id="no key"
-        ),
-        pytest.param(
-            {"--service-private-key": "-----BEGIN"}, 2, "Error: --service-private-key: A path ", id="a key as its file"
         ),
         pytest.param({"--header": "Signature: x"}, 2, "the header Signature by itself", id="a signature of one's own"),
         pytest.param({"PATH": "withdraw"}, 2, "Pass one like /withdraw", id="no path"),
@@ -177,18 +147,6 @@ def test_no_report_holds_a_signature(tmp_path: Path, private_key: RSAPrivateKey)
     assert "This page holds no signature and no key" in without
 
 
-def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_file: Path, tmp_path: Path) -> None:
-    """In each file and on the terminal."""
-    files = {option: tmp_path / f"report{option}" for option in ("--html", "--junit", "--json-file")}
-    players = ("--player", "ann", "--other-player", "bob", "--only", "A02")
-    options = [*players, "--service-private-key", key_file, *(word for pair in files.items() for word in pair)]
-    told = run("certify", wallet.url, *options)
-    assert told.code == 0, told
-    written_by_it = told.out + told.err + "".join(file.read_text() for file in files.values())
-    assert len(signatures(wallet)) > 3
-    assert [each for each in signatures(wallet) if each in written_by_it] == []
-
-
 def test_a_line_of_a_report_signs_its_call_anew(
     wallet: Served, private_key: RSAPrivateKey, run: Run, key_file: Path
 ) -> None:
@@ -215,12 +173,9 @@ def test_a_line_of_a_report_signs_its_call_anew(
         ),
         pytest.param({"signed_by": "old"}, "--service-private-key old.pem", id="another key"),
         pytest.param({"signed_by": "odd"}, None, id="other bytes were signed"),
-        pytest.param({"signed_by": ""}, None, id="no signature"),
-        pytest.param({"method": "PUT"}, None, id="another method"),
         pytest.param({"path": "/withdraw?x=1"}, None, id="another path"),
         pytest.param({"manner": "cut"}, None, id="cut"),
         pytest.param({"request_body": b"\xff\x00", "request_bytes": 2}, "base64 -d | game-operator call", id="bytes"),
-        pytest.param({"request_body": b"-", "request_bytes": 1}, "--body -", id="a body that is an option"),
         pytest.param({"request_headers": ((b"X-Token", b"a b"),)}, "--header 'X-Token: a b'", id="a header"),
         pytest.param({"request_headers": ((b"Content-Type", b"text/plain"),)}, None, id="another content type"),
     ],
@@ -236,17 +191,6 @@ def test_which_lines_there_are(changes: dict[str, Any], line: str | None) -> Non
     remote = call_of(Exchange(**fields), "http://wallet.example")
     assert remote is not None
     assert "--moves-money --allow-insecure-http" in remote
-
-
-def test_the_body_may_come_from_standard_input(
-    wallet: Served, run: Run, key_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As bytes, for no command line carries them all; the wallet refuses these, and says so in form."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\x00")))
-    told = run("call", "/deposit", "--url", wallet.url, "--body", "-", "--service-private-key", key_file)
-    assert told.code == 1
-    assert '"code":"INVALID_REQUEST"' in told.out
-    assert r"> \xff\x00" in told.out
 
 
 def test_a_piece_that_nobody_guesses_is_cut_out() -> None:

@@ -81,23 +81,6 @@ def test_only_what_is_worse_fails_the_run(
     assert "The baseline is of version '0.1', and this run of " in told.out
 
 
-def test_nothing_tried_does_not_pass_by_a_baseline(certify: Any, tmp_path: Path) -> None:
-    """The run says nothing of what failed before."""
-    told = certify("--baseline", _baseline(tmp_path, B08="failed"), only="B08")
-    assert told.code == 1
-    assert "remains: B08 " in told.out
-
-
-def test_a_program_reads_the_comparison(certify: Any, tmp_path: Path) -> None:
-    """In the one document."""
-    told = certify("--baseline", _baseline(tmp_path, C01="passed"), "--json")
-    read = json.loads(told.out)
-    assert told.code == 1
-    changes = [(each["kind"], each["id"]) for each in read["comparison"]["changes"]]
-    assert changes == [("worse", "C01")]
-    assert read["summary_line"] == "FAILED: 2 passed, 1 failed, 0 advice, 0 not tried"
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -117,25 +100,3 @@ def test_a_baseline_that_cannot_be_read_is_reported_before_anything_is_sent(
     assert told.code == 2
     assert f"The baseline '{file}' cannot be used: " in told.err
     assert problem in told.err
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(("--baseline", "before.json", "--json-file", "before.json"), id="the baseline"),
-        pytest.param(("--baseline", "before.json", "--json-file", "link.json"), id="the baseline, by a link"),
-        pytest.param(("--html", "report", "--junit", "report"), id="another report"),
-        pytest.param(("--html", "service.pem"), id="the service's key"),
-    ],
-)
-def test_no_file_of_a_run_is_overwritten(
-    run: Run, tmp_path: Path, service_pem: Path, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a baseline, a new failure would else be an old one in the next run."""
-    monkeypatch.chdir(tmp_path)
-    _baseline(tmp_path).rename("before.json")
-    Path("link.json").symlink_to("before.json")
-    Path("service.pem").write_bytes(service_pem.read_bytes())
-    told = run("certify", "http://127.0.0.1:9", "--service-private-key", "service.pem", *_WHO, *options)
-    assert told.code == 2
-    assert "would overwrite another file of this run" in told.err

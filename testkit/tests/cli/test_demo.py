@@ -10,9 +10,7 @@ import pytest
 
 from game_operator.errors import GameOperatorError
 from game_operator_testkit.cli import demo_tour
-from game_operator_testkit.cli.demo_tour import run_command
 from game_operator_testkit.provider.faults import FAULTS
-from testkit.tests.control_room.support import play, post
 from tests.support.command_line import COMMAND, Run, Told, clean_environment, mode_of, started, stopped
 
 pytestmark = pytest.mark.outside
@@ -58,12 +56,6 @@ def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_document(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a program: how long it took."""
-    monkeypatch.setattr(demo_tour, "tour", lambda place: None)
-    assert run("demo", "--json").document.keys() == {"seconds"}
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.drawn(1)
 def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: int, code: int) -> None:
@@ -86,14 +78,6 @@ def test_stopped_in_the_middle_nothing_is_left_behind(tmp_path: Path, number: in
     assert told.code == code
     assert "Traceback" not in told.err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("line", "code"), [("ledger verify", 2), ("keygen x.pem", 0), ("no-such", 2)])
-def test_a_command_ends_as_it_must(line: str, code: int, tmp_path: Path) -> None:
-    """Any other exit code is an error of the demo."""
-    run_command(tmp_path, {}, "A command", line, code=code)
-    with pytest.raises(GameOperatorError, match="ended with exit code 2, not 7"):
-        run_command(tmp_path, {}, "A command", line, code=7)
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
@@ -143,18 +127,3 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(httpx.ConnectError):
         httpx.get(document["control_room"], trust_env=False)
-
-
-def test_the_wallet_of_the_control_room_takes_each_next_key(tmp_path: Path) -> None:
-    """Two rotations by the page's steps; rounds go on after each."""
-    with started("demo", "--web", "--json", TMPDIR=str(tmp_path)) as process:
-        assert process.stdout is not None
-        room = json.loads(process.stdout.readline())["control_room"]
-        with httpx.Client(base_url=room, trust_env=False, timeout=20) as http:
-            for form in ("prepare", "rotate", "prepare", "rotate", "prepare"):
-                assert post(http, f"/keys/{form}").status_code == 303
-                play(http, player_id="bob")
-            live = http.get("/live").text
-        stopped(process, signal.SIGTERM)
-    assert "INVALID_SIGNATURE" not in live
-    assert live.count('"path">/withdraw') >= 5 + 5

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from game_operator import __version__
-from game_operator.cli.app import TESTKIT_NAMES, whole
-from game_operator_testkit.cli import demo, storm
+from game_operator.cli.app import TESTKIT_NAMES
+from game_operator_testkit.cli import storm
 from tests.support.command_line import Run, clean_environment
 
 #: Makes a distribution of that name, version and entry points, in the place of what is installed.
@@ -39,26 +39,6 @@ def test_each_is_a_command_with_its_help(run: Run, name: str) -> None:
     assert (told.code, told.err) == (0, "")
     assert f"Usage: game-operator {name} " in told.out
     assert "--json" in told.out
-
-
-def test_the_help_of_the_sandbox_names_the_key_for_the_wallet(run: Run) -> None:
-    """A wallet has to trust it before the first round."""
-    assert "service.pub.pem" in run("sandbox", "--help").out
-
-
-def test_the_help_of_all_lists_them(run: Run) -> None:
-    """Beside the commands of the SDK."""
-    listed = whole().commands
-    assert {*TESTKIT_NAMES, "keygen", "ledger"} <= set(listed)
-    assert listed["demo"].help.startswith(str(demo.demo.__doc__).split(maxsplit=1)[0])
-    assert "comes with" not in run("--help").out
-
-
-def test_a_misspelt_one_is_answered_with_its_name(run: Run) -> None:
-    """Although nothing was looked up."""
-    told = run("certfy")
-    assert (told.code, told.out) == (2, "")
-    assert "Did you mean 'certify'?" in told.err
 
 
 @pytest.mark.parametrize("name", TESTKIT_NAMES)
@@ -94,14 +74,6 @@ def test_one_that_cannot_be_imported(run: Run, install: Install, tmp_path: Path,
     assert told.err.endswith(f"Run: pip install --force-reinstall 'game-operator-testkit=={__version__}'\n")
     assert run("keygen", "--help").code == 0
     assert "cannot be imported" in run("--help").out
-
-
-def test_one_that_the_testkit_does_not_bring(run: Run, install: Install) -> None:
-    """Its metadata are damaged: that is not a traceback."""
-    install("game-operator-testkit", __version__, {})
-    told = run("demo")
-    assert (told.code, told.err.count("\n")) == (2, 1)
-    assert "cannot be imported for the command demo" in told.err
 
 
 def test_a_name_that_is_built_in_wins(run: Run, install: Install) -> None:

@@ -12,9 +12,8 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.cli.keys import write_pair
 from testkit.tests.support.command_fixtures import served
-from tests.support.command_line import Run, Told, command, mode_of, started, stopped
+from tests.support.command_line import Told, command, mode_of, started, stopped
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
 
@@ -81,15 +80,6 @@ def test_a_restart_keeps_keys_port_and_world(tmp_path: Path) -> None:
         assert client.fetch_bet(other["bet_ids"]["OPEN"]).status == "OPEN"
 
 
-def test_a_private_key_of_yours_is_used(tmp_path: Path) -> None:
-    """A pair that is there is not made again."""
-    mine = write_pair(tmp_path / "operator.pem", bits=2048)
-    private_pem = mine.private.read_bytes()
-    with served("--directory", str(tmp_path)) as (document, _), client_of(document) as client:
-        assert client.fetch_games()
-    assert mine.private.read_bytes() == private_pem
-
-
 def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) -> None:
     """Its pages are where it says, and the wallet's key for webhooks lies beside the operator's, over a restart."""
     keys = ("--directory", str(tmp_path / "keys"))
@@ -104,14 +94,6 @@ def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) ->
         stopped(process, signal.SIGTERM)
     with served(*keys) as (again, _):
         assert Path(again["service_public_key_file"]).read_text() == pem
-
-
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://wallet.example/", "127.0.0.1:8000", ""])
-def test_a_wallet_that_webhooks_cannot_go_to_is_2(run: Run, url: str) -> None:
-    """Said before anything is served; plain http would let others on the way read signed calls."""
-    error = run("sandbox", "--url", url, "--json").error
-    assert error["exit_code"] == 2
-    assert "--url" in error["message"]
 
 
 def test_another_machine_is_let_in_by_name_alone() -> None:
@@ -136,40 +118,3 @@ def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:
         assert f"cannot listen on port {port}" in told.err
         assert "Traceback" not in told.err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_that_is_none_is_2(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    error = command("sandbox", "--json", "--directory", str(tmp_path / "file")).error
-    assert error["exit_code"] == 2
-    assert "cannot be used as a directory" in error["message"]
-
-
-@pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_a_port_that_is_none_is_2(run: Run, port: str) -> None:
-    assert run("sandbox", "--port", port, "--json").error["type"] == "UsageError"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: signal.Signals(number).name)
-def test_recorded_calls_are_there_after_a_restart(tmp_path: Path, number: int) -> None:
-    """However the first one ended; the file is its owner's alone."""
-    file = tmp_path / "calls.db"
-    counts = []
-    for _ in range(2):
-        # In a directory, because nothing removes a temporary one after SIGKILL.
-        with served("--record", str(file), "--directory", str(tmp_path / "keys")) as (document, process):
-            with client_of(document) as client:
-                client.fetch_games()
-            live = httpx.get(f"{document['base_url']}/live.json?call=operator-api", trust_env=False).json()
-            counts.append([call["number"] for call in live["calls"]])
-            stopped(process, number)
-    assert counts == [[1], [2, 1]]
-    assert mode_of(file) == 0o600
-
-
-def test_a_file_that_cannot_be_recorded_in_is_2(run: Run, tmp_path: Path) -> None:
-    """Before anything is served."""
-    (tmp_path / "notes.txt").write_text("not a database\n" * 50)
-    told = run("sandbox", "--record", str(tmp_path / "notes.txt"))
-    assert (told.code, told.out) == (2, "")
-    assert "Calls cannot be recorded in" in told.err

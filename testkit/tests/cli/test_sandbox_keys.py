@@ -18,7 +18,7 @@ from game_operator_testkit.cli.key_directory import key_directory
 from game_operator_testkit.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.support.command_fixtures import served
-from tests.support.command_line import command, mode_of, stopped
+from tests.support.command_line import mode_of, stopped
 from tests.support.keys import encrypted
 from tests.support.leaks import everything_told
 
@@ -150,53 +150,3 @@ def test_a_public_key_alone(tmp_path: Path, given: bool) -> None:
         assert files_of(keys).keys() == {"service.pem", "service.pub.pem"}
     with Sandbox(operator_public_key=mine.public) as sandbox, pytest.raises(ConfigurationError, match="key is yours"):
         sandbox.client()
-
-
-def test_a_private_key_in_place_of_the_public_one(tmp_path: Path) -> None:
-    """Refused, and nothing of it is printed."""
-    mine = write_pair(tmp_path / "mine.pem", bits=2048)
-    told = command("sandbox", "--public-key", str(mine.private))
-    assert (told.code, told.out) == (2, "")
-    assert not any(line in told.err for line in mine.private.read_text().splitlines()[1:-1])
-    assert command("sandbox", "--public-key", str(tmp_path / "nothing.pem")).code == 2
-
-
-def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:
-    """A wallet's address on this machine, and not that of an API."""
-    message = command("sandbox", "--url", "127.0.0.1:8900/wallet", "--json").error["message"]
-    assert message.endswith("Pass one like http://127.0.0.1:8000/wallet.")
-
-
-def test_a_host_of_another_machine_is_not_blamed_on_the_port() -> None:
-    """Another port would not help (192.0.2.1 is nobody's)."""
-    message = command("sandbox", "--host", "192.0.2.1", "--allow-remote", "--json").error["message"]
-    assert "not an address of this machine" in message
-    assert "port" not in message
-
-
-def test_halves_of_two_pairs_are_refused(tmp_path: Path) -> None:
-    """Both files are named, and neither is changed: the wallet would refuse every call."""
-    write_pair(tmp_path / "service.pem", bits=2048)
-    other = write_pair(tmp_path / "other.pem", bits=2048)
-    (tmp_path / "service.pub.pem").write_text(other.public_pem)
-    before = files_of(tmp_path)
-    with pytest.raises(ConfigurationError, match="not the halves of one pair") as refused, key_directory(tmp_path):
-        pass
-    assert all(str(tmp_path / f"service{end}") in str(refused.value) for end in (".pem", ".pub.pem"))
-    assert files_of(tmp_path).items() >= before.items()
-
-
-@pytest.mark.parametrize("name", ["operator.pem", "operator.pub.pem", "service.pem", "service.pub.pem"])
-def test_one_half_of_a_pair_is_refused(tmp_path: Path, name: str) -> None:
-    """It says which one is there, and makes no other half."""
-    write_pair(tmp_path / f"{name.partition('.')[0]}.pem", bits=2048)
-    for half in (half for half in tmp_path.iterdir() if half.name != name):
-        half.unlink()
-    with pytest.raises(ConfigurationError) as refused, key_directory(tmp_path):
-        pass
-    kind, _, ending = name.partition(".")
-    missing = tmp_path / f"{kind}.{'pub.pem' if ending == 'pem' else 'pem'}"
-    assert str(refused.value) == f"{missing} is missing beside {tmp_path / name}: put it back, or remove {name}."
-    assert name.partition(".")[0] not in {
-        half.name.partition(".")[0] for half in tmp_path.iterdir() if half.name != name
-    }

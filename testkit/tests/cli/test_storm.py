@@ -1,15 +1,12 @@
 """`game-operator storm`: against the real wallet on both databases, against wrong ones, and against none at all."""
 
 import json
-import os
-import pty
 import re
 import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,26 +14,20 @@ from contextlib import closing
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
-from game_operator.models.webhooks import Reply, WithdrawCall
-from game_operator.profile import Profile
-from game_operator.wallet import Wallet
-from game_operator_testkit.cli.storm import _warn_of_source, _written
 from game_operator_testkit.provider.faults import FAULTS
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator_testkit.sandbox.storm.storm import Storm
-from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
+from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RightWallet, TellsWhatWasBefore
 from tests.support.command_line import COMMAND, Forked, Run, Told, clean_environment, mode_of
 from tests.support.documents import ROOT
 from tests.support.postgres import PostgresServer
 from tests.support.served_wallets import Served
 from tests.support.served_wallets import served as served_wallet
-from tests.support.servers import asgi_server
 from tests.support.wallet_process import WalletProcess
 
 Figures = Callable[[str, object], None]
@@ -281,129 +272,6 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
 
 
 @pytest.mark.outside
-def test_everything_refused_is_no_pass(stormed: Stormed) -> None:
-    """Nothing differs, and nothing was tried."""
-    told, _ = stormed(wallet=RefusesEverything)
-    assert told.code == 1
-    assert re.search(r"^Choose players who may bet\.\n", told.out, re.MULTILINE)
-    sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\.\n\Z"
-    assert re.search(sentence, told.out, re.MULTILINE)
-    assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize(
-    ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
-)
-@pytest.mark.drawn(1)
-def test_a_ledger_in_which_all_bets_are_missing(source: str, code: int, stormed: Stormed) -> None:
-    """Where the wallet keeps them under another source."""
-
-    class OfASource(RightWallet):
-        def __init__(self, ledger: Any) -> None:  # Any: of either kind.
-            Wallet.__init__(self, ledger, source="live")
-            self.slips = []
-
-    told, _ = stormed("--source", source, wallet=OfASource)
-    again, _ = stormed("--source", source, "--json", wallet=OfASource)
-    document = again.document
-    assert (told.code, document["passed"]) == (code, not code)
-    assert ("each difference comes with its history." in told.out) is bool(code)
-    assert all(difference["history"] for difference in document["differences"])
-
-
-@pytest.mark.outside
-def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
-    """Nothing was tried, and why."""
-    file = own_folder / "players.txt"
-    file.write_text("ann\n")
-    with served(own_folder, private_key) as app:
-        app.ledger.open_account("ann")
-        told = run(
-            "storm",
-            "--url",
-            app.url,
-            "--service-private-key",
-            service_pem,
-            "--players-file",
-            file,
-            *_SMALL,
-            "--bets",
-            20,
-        )
-    assert told.code == 1
-    assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\.", told.out)
-    assert "Give the players money: some hundred units each." in told.out
-    assert "--instance" not in told.out
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize(
-    ("instances", "options", "code", "hinted"),
-    [
-        pytest.param(lambda _: False, (), 1, True, id="none is its own"),
-        pytest.param(lambda name: name == "own-1", (), 1, True, id="one is, and is not named"),
-        pytest.param(lambda name: name == "own-1", ("--instance", "own-1"), 0, False, id="one is named"),
-        pytest.param(lambda name: name[0] in "01234567", (), 0, True, id="half of them"),
-        pytest.param(lambda _: True, (), 0, False, id="all are its own"),
-    ],
-)
-@pytest.mark.drawn(3)
-def test_a_wallet_that_is_set_to_its_own_instances(
-    instances: Callable[[str], bool], options: tuple[str, ...], code: int, hinted: bool, stormed: Stormed
-) -> None:
-    """It answers INVALID_REQUEST, and people see which option helps; what only follows from it is not listed."""
-
-    class Gate(RightWallet):
-        def withdraw(self, call: WithdrawCall) -> Reply:
-            is_own = instances(call.instance_id or "")
-            return super().withdraw(call) if is_own else Reply(code="INVALID_REQUEST")
-
-    told, _ = stormed("--faults", "none", *options, wallet=Gate)
-    assert told.code == code, told
-    assert ("pass one as --instance" in told.out) is hinted
-    assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\.", told.out)) is (code == 1)
-    assert "between service and wallet" not in told.out
-
-
-@pytest.mark.outside
-def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
-    """On stderr, where that is one; stdout is the document alone."""
-    person, terminal = pty.openpty()
-    with served(own_folder, private_key) as app:
-        arguments = (
-            "--url",
-            app.url,
-            "--service-private-key",
-            service_pem,
-            "--database",
-            app.database,
-            *_SMALL,
-            "--json",
-        )
-        process = started(*arguments, stderr=terminal)
-        os.close(terminal)
-        seen = b""
-        reading = threading.Thread(target=process.wait, args=(_PATIENCE_SECONDS,))
-        reading.start()
-        while chunk := _read(person):
-            seen += chunk
-        reading.join()
-        told = ended(process)
-    os.close(person)
-    assert (told.code, told.document["passed"]) == (0, True)
-    assert b"calls/s" in seen
-    assert b"/30" in seen
-
-
-def _read(person: int) -> bytes:
-    try:
-        return os.read(person, 65_536)
-    except OSError:  # The other end is closed.
-        return b""
-
-
-@pytest.mark.outside
 def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """Ends it with 130 and a sentence."""
     with served(own_folder, private_key) as app:
@@ -418,29 +286,6 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     assert "Interrupted" in told.err
 
 
-@pytest.mark.outside
-@pytest.mark.parametrize(
-    ("faults", "never"),
-    [
-        pytest.param("reset@1000000", ["reset"], id="a call that there is not"),
-        pytest.param("reset@1000000,duplicate=0.5,slow=0.0001", ["reset"], id="one of three, whatever the rate"),
-        pytest.param("duplicate=0.5,reset@3,slow=0", [], id="all occurred, and one is off"),
-        pytest.param("none", [], id="none"),
-    ],
-)
-@pytest.mark.drawn(2)
-def test_a_fault_that_was_asked_for_and_never_occurred(faults: str, never: list[str], stormed: Stormed) -> None:
-    """That it agrees says nothing of that fault then: people and programs are told, and the exit code is 1."""
-    document = stormed("--bets", 12, "--faults", faults, "--json")[0].document
-    told, _ = stormed("--bets", 12, "--faults", faults)
-    assert (told.code, document["passed"]) == (bool(never), not never)
-    assert (document["too_seldom"], document["least_of_each"]) == (dict.fromkeys(never, 0), 1)
-    sentence = r"^Not tried enough: (\w+) 0\. 12 bets need 1 occurrence of each fault\."
-    assert re.findall(sentence, told.out, re.MULTILINE) == never
-    assert ("not every fault was tried enough" in told.out.splitlines()[-1]) is bool(never)
-    assert (document["differences"], document["trace"]) == ([], None)
-
-
 # --- what cannot be played --------------------------------------------------------------------------------------------
 
 
@@ -453,37 +298,16 @@ def _file(folder: Path, name: str, content: str | bytes) -> Path:
 USAGE = [
     pytest.param({}, "There are no players: pass the wallet's ledger as --database", id="nobody plays"),
     pytest.param({"--database": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
-    pytest.param({"--database": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
-    pytest.param({"--database": "sqlite:///none.db"}, "There is no file", id="no database"),
-    pytest.param({"--database": "mysql://x"}, "mysql", id="another database"),
-    pytest.param({"--service-private-key": "no.pem"}, "no.pem", id="no key"),
     pytest.param({"--service-private-key": "public.pem"}, "public key", id="a public key"),
-    pytest.param({"--old-key": "public.pem"}, "public key", id="an old key that is public"),
-    pytest.param({"--url": "nonsense"}, "is not a valid address", id="no address"),
-    pytest.param({"--url": "http://[1"}, "is not a valid address", id="half an address"),
     pytest.param({"--url": "https://wallet.example"}, "--moves-money", id="another machine"),
-    pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
-    pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
-    pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
-    pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
-    pytest.param({"--faults": "all=200%"}, "Pass all or none alone", id="all with a rate"),
-    pytest.param({"--faults": ","}, "',' cannot be read", id="a comma alone"),
     pytest.param({"--trace": "no/t"}, "--trace: there is no folder 'no'. Make it first.", id="no folder for the trace"),
     pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
-    pytest.param({"--trace": "."}, "--trace '.' is not a file", id="a folder in the trace's place"),
-    pytest.param({"--html": "no/page"}, "--html: there is no folder 'no'. Make it first.", id="no folder for the page"),
     pytest.param({"--retries": "none"}, "Pass --retries cancel", id="retries that end"),
-    pytest.param({"--retries": "often"}, "The retries 'often' are unknown", id="no such retries"),
     pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
-    pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
     pytest.param({"--players-file": "empty.txt"}, "has no players", id="a players' file without players"),
     pytest.param({"--players-file": "twice.txt"}, "has a player twice", id="a player twice"),
-    pytest.param({"--players-file": "long.txt"}, "A player id must have at most 256", id="an id that is none"),
     pytest.param({"--players-file": "latin.txt"}, "not UTF-8", id="another encoding"),
     pytest.param({"--players-file": "strangers.txt"}, "returns no balance of 2 players", id="unknown players"),
-    pytest.param({"--profile": "no.toml"}, "no.toml", id="no profile"),
-    pytest.param({"--bets": "0"}, "--bets", id="no bets"),
-    pytest.param({"--concurrency": "0"}, "--concurrency", id="no call at once"),
     pytest.param({"--concurrency": "101"}, "--concurrency", id="too many at once"),
     pytest.param({"--timeout": "0"}, "--timeout", id="no time"),
 ]
@@ -545,28 +369,6 @@ def test_a_wallet_that_is_not_there(
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("prefix", [pytest.param("/other", id="wrong"), pytest.param("", id="none")])
-@pytest.mark.drawn(1)
-def test_another_prefix_than_the_wallets(
-    prefix: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """A path that the wallet does not know is INVALID_REQUEST with HTTP 200: told before a player is opened."""
-    with served(own_folder, private_key) as app:
-        address = app.url.removesuffix("/wallet") + prefix
-        told = run("storm", "--url", address, "--service-private-key", service_pem, "--database", app.database)
-        assert (told.code, told.out) == (2, "")
-        assert f"Is '{address}' the address that /player-balance is below?" in told.err
-        with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
-            assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
-        assert (
-            run(
-                "storm", "--url", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL
-            ).code
-            == 0
-        )
-
-
-@pytest.mark.outside
 def test_another_ledger_than_the_wallets(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
 ) -> None:
@@ -588,118 +390,10 @@ def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: R
     assert "rejects our signatures" in told.err
 
 
-@pytest.mark.outside
-def test_another_key_than_the_wallets_where_codes_are_few(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey
-) -> None:
-    """A forged call is SYSTEM_ERROR there (docs/decisions/0013), and so is any trouble."""
-    key = own_folder / "other.pem"
-    assert run("keygen", key).code == 0
-    with served(own_folder, private_key, profile=Profile(codes="core")) as app:
-        told = run("storm", "--url", app.url, "--service-private-key", key, "--database", app.database)
-    assert told.code == 2
-    assert "answers SYSTEM_ERROR" in told.err
-    assert "wrong key" in told.err
-
-
 def _be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     defaults = Storm.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "patience", seconds)
-
-
-class _Bad:
-    """A wallet that is right for so many calls, and then answers whatever a test says, or nothing."""
-
-    def __init__(self, app: Any, right: int, status: int, body: bytes | None) -> None:  # Any: of ASGI.
-        self._app, self._right, self._status, self._body = app, right, status, body
-        self._gone = threading.Event()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
-        self._right -= 1
-        if self._right >= 0 or scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        if self._body is None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            return
-        await send({"type": "http.response.start", "status": self._status, "headers": []})
-        await send({"type": "http.response.body", "body": self._body})
-
-
-BAD = [
-    pytest.param(200, b"hello", "is not a wallet: player-balance was answered with HTTP 200", id="garbage"),
-    pytest.param(500, b"", "is not a wallet: player-balance was answered with HTTP 500", id="HTTP 500"),
-    pytest.param(200, None, "", id="hangs"),
-]
-
-
-@pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
-@pytest.mark.parametrize(("status", "body", "sentence"), BAD)
-@pytest.mark.drawn(3)
-def test_a_wallet_that_goes_bad(
-    status: int,
-    body: bytes | None,
-    sentence: str,
-    right: int,
-    run: Run,
-    own_folder: Path,
-    private_key: RSAPrivateKey,
-    service_pem: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What is not a wallet is refused at once; one that has gone bad is waited for, and its nonsense is reported."""
-    _be_patient(monkeypatch, 0.5)
-    right_one = Served(f"sqlite:///{own_folder / 'wallet.db'}", private_key, RightWallet, (), None)
-    with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
-        told = run(
-            "storm", "--url", f"http://127.0.0.1:{port}/wallet", "--service-private-key", service_pem,
-            "--database", right_one.database, "--timeout", 0.4, *_SMALL,
-        )  # fmt: skip
-    assert (own_folder / "storm-5.trace").exists() is bool(right)
-    if sentence and right:
-        assert (told.code, after_notice(told.err)) == (1, "")
-        assert "gives no definite answer any more" in told.out
-        assert re.search(r"^[1-9]\d* calls? had no definite answer\. ", told.out, re.MULTILINE)
-        assert "The storm broke off. The answers until then show " in told.out.splitlines()[-1]
-        return
-    assert told.code == (2 if sentence else 3), told
-    assert (sentence if not right else "gives no definite answer any more") in told.err
-    assert after_notice(told.err).count("\n") == 1
-
-
-@pytest.mark.outside
-@pytest.mark.timeout(120)
-def test_a_wallet_that_goes_away_and_stays_away(
-    run: Run,
-    own_folder: Path,
-    sqlite_url: str,
-    private_key: RSAPrivateKey,
-    service_pem: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It is waited for, as it may be restarting; then exit code 3."""
-    _be_patient(monkeypatch, 0.5)
-    with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
-        arguments = _against(wallet, service_pem, sqlite_url, "--bets", 20_000, "--json")
-        dead: list[float] = []
-
-        def kill() -> None:
-            _wait_until(lambda: _count_of_bets(tmp_path / "wallet.db") > 20)
-            wallet.kill()
-            dead.append(time.monotonic())
-
-        killing = threading.Thread(target=kill)
-        killing.start()
-        told = run("storm", *arguments)
-        ended_at = time.monotonic()
-        killing.join()
-    assert told.code == 3
-    assert told.error["type"] == "StormBrokenOffError"
-    assert 0.2 < ended_at - dead[0] < 30
-    assert [path.name for path in own_folder.iterdir()] == [told.error["trace"]]
 
 
 #: A wallet of somebody's, in a process that a deposit kills.
@@ -766,38 +460,6 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     assert "SUCCESS, balance" in posts[0]["answer"]
 
 
-@pytest.mark.outside
-def test_a_wallet_that_dies_is_told_to_programs(
-    run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same facts in the error's document."""
-    _be_patient(monkeypatch, 0.5)
-    error = _stormed_to_death(run, own_folder, service_pem, "--concurrency", 1, "--json").error
-    assert (error["type"], error["exit_code"], error["trace"]) == ("StormBrokenOffError", 3, "storm-5.trace")
-    assert error["elapsed_seconds"] >= 0.3
-    assert error["calls_sent"] > 1
-    assert (own_folder / "storm-5.trace").exists()
-
-
-class _RaisesInWithdraw(RightWallet):
-    """Whoever bets meets a bug."""
-
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        raise ValueError("a bug")
-
-
-@pytest.mark.outside
-def test_a_wallet_that_fails_in_every_withdraw(
-    stormed: Stormed, own_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is there, and answers SYSTEM_ERROR for ever: which call, and a trace with it."""
-    _be_patient(monkeypatch, 0.5)
-    told, _ = stormed("--faults", "none", wallet=_RaisesInWithdraw)
-    assert (told.code, told.out) == (3, "")
-    assert "gives no definite answer any more; the last was: SYSTEM_ERROR. It was waited for " in told.err
-    assert '"SYSTEM_ERROR"' in (own_folder / "storm-5.trace").read_text()
-
-
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
@@ -814,15 +476,6 @@ def test_a_trace_that_cannot_be_written(name: str, stormed: Stormed, own_folder:
     assert "The trace could not be written to" in told.err
     assert " too much; faults: " in told.out
     assert [path.name for path in own_folder.rglob("*")] == ["folder"]
-
-
-def test_a_trace_that_cannot_be_encoded(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A sentence as well, and nothing left; the same lines without the one that is no text are written."""
-    assert _written(own_folder / "a.trace", ("{}", "\ud800")) is None
-    assert "The trace could not be written to" in capsys.readouterr().err
-    assert list(own_folder.iterdir()) == []
-    assert _written(own_folder / "a.trace", ("{}",)) == own_folder / "a.trace"
-    assert [path.name for path in own_folder.iterdir()] == ["a.trace"]
 
 
 # --- the page on it ---------------------------------------------------------------------------------------------------
@@ -886,43 +539,3 @@ def _without_run_ids(text: str) -> str:
 
 
 # --- what must not be lost --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("fault", "sentence"),
-    [
-        pytest.param("api-500", "a storm makes none", id="of the Operator API"),
-        pytest.param("api-429@3", "a storm makes none", id="for one of its calls"),
-        pytest.param("reset,api-inactive=1%", "a storm makes none", id="beside another"),
-        pytest.param("settlement-lost", "settlement-lost makes service and wallet differ", id="lasting"),
-        pytest.param("reset,settlement-held@3", "settlement-held makes service and wallet", id="lasting, in one call"),
-    ],
-)
-def test_faults_that_a_storm_does_not_have(
-    run: Run, own_folder: Path, service_pem: Path, fault: str, sentence: str
-) -> None:
-    """They would occur nowhere, and nobody would notice; or make a difference that is not the wallet's."""
-    (own_folder / "players.txt").write_text("ann\n")
-    told = run(
-        "storm", "--url", "http://127.0.0.1:1", "--service-private-key", service_pem,
-        "--players-file", own_folder / "players.txt", "--faults", fault,
-    )  # fmt: skip
-    assert told.code == 2
-    assert sentence in told.err
-
-
-@pytest.mark.parametrize(
-    ("known", "warned"),
-    [
-        pytest.param([], "registers the wallet's source permanently", id="none yet"),
-        pytest.param(["live"], "does not know the source ''; it knows 'live'", id="another"),
-        pytest.param([""], "", id="the wallet's"),
-    ],
-)
-def test_a_source_that_the_ledger_does_not_know(
-    known: list[str], warned: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before the first call, on stderr."""
-    _warn_of_source("", known)
-    out, err = capsys.readouterr()
-    assert (out, warned in " ".join(err.split()), bool(err)) == ("", True, bool(warned))

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -16,9 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import ApiError, ServiceError
 from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
-from game_operator.wallet import Wallet
-from game_operator.webhooks import InstancesUnavailableError, RsaSignature, WebhookReceiver
-from game_operator_testkit.sandbox import Sandbox
+from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.catalogues import ListedGames, named
 from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, code_of, encoded, signed
 from tests.support.wire import game, wire
@@ -91,17 +88,6 @@ def test_an_unknown_instance_is_refused_once_a_list_has_come(
     catalogue.refresh()
     assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
     assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 2
-
-
-def test_it_can_be_asked_without_a_receiver(catalogue: Catalogue) -> None:
-    """Whether an instance is the operator's, or that this cannot be said yet."""
-    with pytest.raises(InstancesUnavailableError, match=r"not fetched since.*'i0'.*send the call again") as refused:
-        assert "i0" in catalogue
-    assert refused.value.remedy
-    with pytest.raises(InstancesUnavailableError):
-        assert "theirs" in catalogue
-    catalogue.refresh()
-    assert [each in catalogue for each in ("i0", "theirs")] == [True, False]
 
 
 @pytest.mark.parametrize("body", [WITHDRAW, CLAIM], ids=["withdraw", "claim"])
@@ -179,35 +165,3 @@ def test_a_child_asks_for_itself() -> None:
         server.shutdown()
         serving.join()
     assert (forking.returncode, out) == (0, "0 True\n"), err
-
-
-def test_a_wallet_keeps_the_currency_of_each_bet(
-    service: ListedGames, private_key: RSAPrivateKey, public_key: RSAPublicKey, tmp_path: Any
-) -> None:
-    """Of a game that is gone, too."""
-    service.games = [named("a", "yen", currency="JPY"), named("b", "euro"), named("c", "c"), named("d", "d")]
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
-        catalogue = service.catalogue(ledger)
-        catalogue.refresh()
-        service.games = service.games[1:]
-        catalogue.refresh()
-        ledger.open_account("p1", Decimal(1000))
-        wallet = Wallet(ledger, currency_of=catalogue.currency_of)
-        receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=catalogue)
-        for instance_id in ("yen", "euro"):
-            body = encoded({**WITHDRAW, "instance_id": instance_id, "action_id": instance_id, "tx_id": instance_id})
-            assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, wallet)) is None
-        bets = [ledger.bet(instance_id) for instance_id in ("yen", "euro")]
-        assert [bet and bet.currency for bet in bets] == ["JPY", "EUR"]
-
-
-@pytest.mark.outside
-def test_against_the_sandbox(post: Post) -> None:
-    """Signed, over real HTTP: the sandbox's instances are accepted, and no other."""
-    with Sandbox() as sandbox, sandbox.client() as client:
-        catalogue = Catalogue(client)
-        catalogue.refresh()
-        assert [post(catalogue, each) for each in ("theirs", sandbox.instance_id)] == ["SYSTEM_ERROR", None]
-        catalogue.refresh()
-        assert post(catalogue, "theirs") == "INVALID_REQUEST"
-        assert len(catalogue.games) >= 12

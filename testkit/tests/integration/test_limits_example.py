@@ -1,8 +1,6 @@
 """Limits and self-exclusion as the example has them: no race passes them, and open bets are paid."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,14 +87,6 @@ def test_what_comes_back_makes_room_for_a_day_and_not_for_the_week(replies_to: A
     assert _codes(replies_to(withdraw("b5", amount_cents=1))) == {"LIMIT_EXCEEDED": 1}
 
 
-def test_a_rollback_takes_the_wager_out(replies_to: Any) -> None:
-    """As if the bet had never been."""
-    replies_to(withdraw("b1", amount_cents=1_000))
-    assert _codes(replies_to(withdraw("b2", amount_cents=1))) == {"LIMIT_EXCEEDED": 1}
-    assert _codes(replies_to(rollback("b1"))) == {None: 1}
-    assert _codes(replies_to(withdraw("b3", amount_cents=1_000))) == {None: 1}
-
-
 def test_an_excluded_player_is_paid_and_bets_no_more(example: ModuleType, postgres_url: str, replies_to: Any) -> None:
     """From the commit of the exclusion on, with bets under way; it never gets shorter."""
     replies_to(withdraw("b1", amount_cents=_WAGER))
@@ -122,17 +112,3 @@ def test_an_exclusion_waits_for_the_bets_under_way(example: ModuleType, postgres
         after = [pool.submit(wallet.withdraw, withdraw(f"b{number}", amount_cents=1)) for number in range(8)]
         assert {each.result().code for each in before} <= {None, "PLAYER_BLOCKED"}
         assert {each.result().code for each in after} == {"PLAYER_BLOCKED"}
-
-
-def test_a_player_without_a_row_is_refused(postgres_url: str, replies_to: Any) -> None:
-    """What is not there cannot be locked."""
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("INSERT INTO players VALUES ('p2', 100)")
-    assert _codes(replies_to(withdraw("b1", "p2", amount_cents=1))) == {"PLAYER_BLOCKED": 1}
-
-
-def test_it_prints_what_it_says(postgres_url: str) -> None:
-    """On a server."""
-    ran = subprocess.run([sys.executable, str(_FILE), postgres_url], capture_output=True, text=True, check=True)
-    promised = _FILE.read_text().partition("\n# Prints:\n")[2].splitlines()[1:]
-    assert ran.stdout.splitlines() == [line.removeprefix("# ") for line in promised]

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from enum import Enum, IntEnum
 from typing import Any
 
 import httpx
@@ -14,7 +13,7 @@ from hypothesis import example, given, strategies
 
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import BadRequestError, FreeBetRejectedError, UnexpectedResponseError
-from game_operator.models import BetNotFound, ClosedBet, GrantRequest, OpenBet, RoundFound, RoundNotFound
+from game_operator.models import BetNotFound, GrantRequest, OpenBet, RoundFound
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import (
@@ -33,7 +32,6 @@ from tests.support.wire import (
     JsonObject,
     bet,
     examples,
-    game,
     grant_operation,
     grant_request,
     granted,
@@ -45,24 +43,6 @@ from tests.test_codes import MESSAGES
 
 SEGMENT = re.compile(r"[A-Za-z0-9_.~-]|%[0-9A-F]{2}")
 LONE_SURROGATES = strategies.tuples(TEXT, strategies.characters(categories=["Cs"]), TEXT).map("".join)
-
-
-class _Name(str, Enum):  # noqa: UP042  # formats as "_Name.BET", which must not be signed
-    BET = "bet/1"
-
-
-class _Count(IntEnum):
-    FIVE = 5
-
-
-class _Loud(str):
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return "loud"
-
-    def __format__(self, spec: str) -> str:
-        return "loud"
 
 
 def test_fetch_games() -> None:
@@ -87,7 +67,6 @@ def test_fetch_bet() -> None:
         pytest.param({"round_id": "r"}, b'{"instance_id":"i","round_id":"r"}', id="by id"),
         pytest.param({"round_no": 12}, b'{"instance_id":"i","round_no":12}', id="by number"),
         pytest.param({"round_no": 0}, b'{"instance_id":"i","round_no":0}', id="by the number 0"),
-        pytest.param({"round_no": -1}, b'{"instance_id":"i","round_no":-1}', id="by a negative number"),
         pytest.param(
             {"round_id": ""}, b'{"instance_id":"i","round_id":""}', id="by an empty id, which is the service's"
         ),
@@ -147,34 +126,16 @@ def test_every_request_carries_the_two_headers() -> None:
         assert (request.method, request.path, request.body) == (operation.method, operation.path, operation.body)
 
 
-def test_an_operation_does_not_show_what_is_signed() -> None:
-    """What is signed may hold a player's id: the repr of an operation leaves it to the body (spec §5)."""
-    assert "to_sign" not in repr(fetch_bet("acme", "bet-1"))
-
-
 @given(TEXT.filter(lambda bet_id: bet_id not in {"", ".", ".."}))
 @example("a/b")
 @example("50%")
-@example("%2F")
 @example("..%2f")
-@example("%2e%2e")
 @example("日本")
-@example("a b")
-@example("🎲")
 @example("\0")
-@example("\n")
 @example("a\r\nX-Evil: 1")
-@example("e\u0301")
-@example("\u00e9")
 @example("...")
-@example(". ")
 @example("a/../b")
-@example("?a=b#c")
-@example("a:b")
-@example("\\")
-@example("\u2028")
 @example("+")
-@example("\ufeff")
 @example("\U0010ffff")
 @examples(200)
 def test_any_bet_id_is_one_segment_and_comes_back(bet_id: str) -> None:
@@ -236,16 +197,7 @@ def test_ids_that_utf_8_cannot_carry_are_refused(text: str) -> None:
         assert str(refused.value).isprintable()
 
 
-NOT_TEXT = [None, 5, True, b"bytes", 1.5, ["a"], Decimal(1)]
 NOT_WHOLE = [None, "5", True, False, 5.0, Decimal(5), b"5", [5]]
-
-
-@pytest.mark.parametrize("value", NOT_TEXT, ids=repr)
-@pytest.mark.parametrize("name", ["player_id", "instance_id", "reference_id"])
-def test_texts_of_a_grant_are_texts(name: str, value: object) -> None:
-    """An argument of the wrong type is a mistake in the program, not an answer of the service (spec §2.2)."""
-    with pytest.raises(TypeError, match=rf"^{name} must be a str, not {type(value).__name__} "):
-        grant_operation(**{name: value})
 
 
 @pytest.mark.parametrize("value", NOT_WHOLE, ids=repr)
@@ -254,44 +206,6 @@ def test_numbers_of_a_grant_are_ints(name: str, value: object) -> None:
     """True is no count, and 5.0 cents might have been meant as units (spec §2.2)."""
     with pytest.raises(TypeError, match=rf"^{name} must be an int, not {type(value).__name__} "):
         grant_operation(**{name: value})
-
-
-@pytest.mark.parametrize("value", NOT_TEXT, ids=repr)
-def test_other_texts_are_texts(value: Any) -> None:
-    """The same holds for look-ups (spec §4.2)."""
-    with pytest.raises(TypeError, match=r"^bet_id must be a str"):
-        fetch_bet("acme", value)
-    with pytest.raises(TypeError, match=r"^instance_id must be a str"):
-        fetch_round_bets(instance_id=value, round_id="r")
-    if value is not None:
-        with pytest.raises(TypeError, match=r"^round_id must be a str"):
-            fetch_round_bets(instance_id="i", round_id=value)
-
-
-@pytest.mark.parametrize("value", NOT_WHOLE[1:], ids=repr)
-def test_a_round_number_is_an_int(value: Any) -> None:
-    """True is no round number (spec §4.2)."""
-    with pytest.raises(TypeError, match=r"^round_no must be an int"):
-        fetch_round_bets(instance_id="i", round_no=value)
-    with pytest.raises(TypeError, match=r"^round_no must be an int"):
-        fetch_round_bets(instance_id="i", round_id="r", round_no=value)
-
-
-def test_a_type_is_checked_before_a_limit() -> None:
-    """A wrong type is never reported as a broken limit (spec §7.2)."""
-    with pytest.raises(TypeError, match=r"^count must be an int"):
-        grant_operation(player_id="", count="0")
-
-
-def test_texts_and_numbers_of_a_program_s_own_kind() -> None:
-    """What is signed is what stands in the path and the body, whatever a str or int calls itself (spec §5)."""
-    assert fetch_bet("acme", _Name.BET).to_sign == b"acme:bet/1"
-    assert fetch_bet("acme", _Name.BET).path.endswith("/bet%2F1")
-    assert fetch_bet("acme", _Loud("quiet")).to_sign == b"acme:quiet"
-    assert fetch_bet("acme", _Loud("quiet")).path.endswith("/quiet")
-    plain = grant_operation(player_id="bet/1", reference_id="quiet")
-    special = grant_request(player_id=_Name.BET, reference_id=_Loud("quiet"), count=_Count.FIVE)
-    assert grant_operation(**special).body == plain.body
 
 
 def test_a_round_needs_an_id_or_a_number() -> None:
@@ -313,10 +227,8 @@ LIMITS: list[Any] = [
         "expire_duration_millis", 2_592_000_000, 2_592_000_001, "EXPIRE_DURATION_TOO_LONG", id="the greatest duration"
     ),
     pytest.param("player_id", "p", "", "EMPTY_PLAYER_ID", id="no player"),
-    pytest.param("player_id", "\u200b", " \t\n", "EMPTY_PLAYER_ID", id="a blank player"),
     pytest.param("player_id", "é" * 100, "é" * 101, "PLAYER_ID_TOO_LONG", id="the longest player"),
     pytest.param("reference_id", "r", "", "EMPTY_REFERENCE_ID", id="no reference"),
-    pytest.param("reference_id", "\u200b", "\u3000", "EMPTY_REFERENCE_ID", id="a blank reference"),
     pytest.param("reference_id", "🎲" * 100, "🎲" * 101, "REFERENCE_ID_TOO_LONG", id="the longest reference"),
     pytest.param("count", 50, 10**5000, "COUNT_TOO_HIGH", id="a count that Python cannot write"),
 ]
@@ -390,47 +302,6 @@ def test_we_refuse_exactly_what_the_service_would(
         assert theirs == ours
 
 
-def test_a_refused_round_reads_the_same_from_the_service(private_key: RSAPrivateKey, world: SmallWorld) -> None:
-    """Refused here or by the service, a look-up without id and number is the same error (spec §4.2, §7.3)."""
-    body = b'{"instance_id":"i"}'
-    headers = ((b"X-Operator-Id", OPERATOR_ID.encode()), (b"X-Signature", Signature.of(sign(private_key, body))))
-    reply = answer(HttpRequest("POST", f"{API_PREFIX}/fetch-round-bets", headers, body), world, now_millis=0)
-    with pytest.raises(BadRequestError) as theirs:
-        fetch_round_bets(instance_id="i", round_id="r").parse(reply)
-    with pytest.raises(BadRequestError) as ours:
-        fetch_round_bets(instance_id="i")
-    assert (type(ours.value), ours.value.message) == (type(theirs.value), theirs.value.message)
-
-
-def test_reading_games() -> None:
-    """A 200 is {games: [...]}, in order; an empty list is one (spec §4.2)."""
-    parse = fetch_games("acme").parse
-    found = parse(response(200, {"games": [game(id="a"), game(id="b")], "more": 1}))
-    assert [item.id for item in found] == ["a", "b"]
-    assert parse(response(200, {"games": []})) == []
-
-
-def test_reading_bets() -> None:
-    """A 200 is the tagged union; NOT_FOUND is a value and no error (spec §2.4, §4.2)."""
-    parse = fetch_bet("acme", "bet-1").parse
-    found = parse(response(200, bet("CLOSED")))
-    assert isinstance(found, ClosedBet)
-    assert found.won == 1250
-    assert parse(response(200, {"status": "NOT_FOUND"})) == BetNotFound()
-
-
-def test_reading_rounds() -> None:
-    """A 200 is OK with its bets, perhaps none, or NOT_FOUND with its status alone (spec §2.8, §4.2)."""
-    parse = fetch_round_bets(instance_id="instance-1", round_id="round-1").parse
-    found = parse(response(200, round_of(bet(), bet("CLOSED"))))
-    assert isinstance(found, RoundFound)
-    assert len(found.bets) == 2
-    empty = parse(response(200, round_of()))
-    assert isinstance(empty, RoundFound)
-    assert empty.bets == ()
-    assert parse(response(200, {"status": "NOT_FOUND"})) == RoundNotFound()
-
-
 @pytest.mark.parametrize(
     ("asked", "answered", "problem"),
     [
@@ -439,11 +310,8 @@ def test_reading_rounds() -> None:
         pytest.param({"round_id": "round-1", "round_no": 7}, {}, None, id="the id counts"),
         pytest.param({"round_id": "round-1"}, {"bets": [bet(round_id="another")]}, None, id="a bet of another round"),
         pytest.param({"round_id": "Round-1"}, {}, "round_id: is 'round-1', but 'Round-1' was", id="another letter"),
-        pytest.param({"round_id": "round-1 "}, {}, "round_id", id="a space more"),
-        pytest.param({"round_id": "\u00e9"}, {"round_id": "e\u0301"}, "round_id", id="composed otherwise"),
         pytest.param({"round_no": 13}, {}, "round_no: is 12, but 13 was", id="another number"),
         pytest.param({"round_no": 12}, {"instance_id": "instance-2"}, "instance_id", id="another instance"),
-        pytest.param({"round_id": "round-2", "round_no": 12}, {}, "round_id", id="another id, the number as asked"),
     ],
 )
 def test_a_round_that_was_not_asked_for_is_refused(
@@ -469,12 +337,6 @@ def test_a_bet_that_was_not_asked_for_is_refused(status: str) -> None:
             fetch_bet("acme", asked).parse(answered)
 
 
-def test_reading_grants() -> None:
-    """A 200 identifies the grant (spec §2.3, §4.2)."""
-    found = grant_operation().parse(response(200, granted()))
-    assert (found.free_bet_id, found.success) == ("free-bet-1", True)
-
-
 _SPELT = r'"w\u0061ger"'
 
 
@@ -484,16 +346,10 @@ _SPELT = r'"w\u0061ger"'
         pytest.param(wire(bet()), None, id="as it should be"),
         pytest.param(wire(bet(more={"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]})), None, id="in several objects"),
         pytest.param(wire(bet(note='"a":1,"a":1')), None, id="two alike within a text"),
-        pytest.param(wire(bet(url="http://a", other="acme:1", third="x://")), None, id="colons within texts"),
         pytest.param(wire(bet())[:-1] + b', "wager": 501}', "wager", id="a wager"),
-        pytest.param(wire(bet())[:-1] + b', "wager"\n\t : 500}', "wager", id="the same wager, with space"),
         pytest.param(wire(bet())[:-1] + f", {_SPELT}: 1}}".encode(), "wager", id="a wager, spelt otherwise"),
-        pytest.param(wire(bet())[:-1] + b', "status": "CLOSED", "won": 900}', "status", id="a status"),
         pytest.param(b'{"reference_id": "bet-2", ' + wire(bet())[1:], "reference_id", id="the id, the wrong one first"),
-        pytest.param(wire(bet())[:-1] + b', "new": 1, "new": 1}', "new", id="an unknown field"),
         pytest.param(wire(bet())[:-1] + b', "new": [{"a": 1, "a": 2}]}', "a", id="within an unknown field"),
-        pytest.param(wire(bet())[:-1] + b', "x": 1.00000000000000001, "x": 1}', "x", id="beside a long number"),
-        pytest.param(wire(bet(url="https://a", id="a:b"))[:-1] + b', "wager": 5}', "wager", id="beside colons"),
     ],
 )
 def test_a_member_that_stands_twice_is_refused(body: bytes, name: str | None) -> None:
@@ -504,17 +360,6 @@ def test_a_member_that_stands_twice_is_refused(body: bytes, name: str | None) ->
         return
     with pytest.raises(UnexpectedResponseError, match=rf"the member '{name}' stands twice"):
         parse(response(200, body))
-
-
-@pytest.mark.parametrize("place", ["games", "id", "currency", "rtp"])
-def test_a_member_that_stands_twice_in_a_catalogue_is_refused(place: str) -> None:
-    """On every level, among games without end (docs/decisions/0028)."""
-    sound = wire({"games": [game(id=f"game-{number}") for number in range(50)], "page": 1})
-    assert len(fetch_games("acme").parse(response(200, sound))) == 50
-    at = sound.rindex(f'"{place}"'.encode())
-    value = b"[], " if place == "games" else b'"x", ' if place != "rtp" else b"1, "
-    with pytest.raises(UnexpectedResponseError, match=f"the member '{place}' stands twice"):
-        fetch_games("acme").parse(response(200, sound[:at] + f'"{place}": '.encode() + value + sound[at:]))
 
 
 @pytest.mark.parametrize("status", [200, 400, 401, 403])

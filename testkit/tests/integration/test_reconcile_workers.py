@@ -21,6 +21,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.support.reconciling import REPAIR
 from tests.support.servers import wsgi_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
@@ -32,13 +33,6 @@ QUICK: dict[str, Any] = {
     "rate_per_second": 5_000.0,
     "sample": 0.0,
     "lease": timedelta(seconds=2),
-}
-REPAIR: dict[str, Any] = {
-    "repair": True,
-    "max_bets": 1_000,
-    "max_total_cents": 10_000_000,
-    "actor": "ann",
-    "reason": "deposits were lost",
 }
 
 

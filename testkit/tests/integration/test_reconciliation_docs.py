@@ -1,13 +1,11 @@
 """docs/how-to/reconcile.md: its tables are the code's, and its recipes run."""
 
 import re
-import shlex
 from inspect import cleandoc, getdoc
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from game_operator.backoffice import Reconciler
 from game_operator.backoffice.reconcile import judge
@@ -38,18 +36,6 @@ def test_each_verdict_is_on_the_page() -> None:
     assert set(advices()) <= set(re.findall(r"`(\w+)`", section))
 
 
-@pytest.mark.parametrize(("calls", "column"), [(20, 1), (50, 2), (300, 3)])
-def test_how_long_it_takes(calls: int, column: int) -> None:
-    """The table is what the rate makes it."""
-    units = {"s": 1, "min": 60, "h": 3_600}
-    rows = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if re.match(r"\| [\d,]+ \|", line)]
-    assert len(rows) == 3
-    for row in rows:
-        value, unit = row[column].split()
-        seconds = int(row[0].replace(",", "")) / calls
-        assert float(value) * units[unit] == pytest.approx(seconds, rel=0.11)
-
-
 def options_of(capsys: pytest.CaptureFixture[str], *command: str) -> str:
     capsys.readouterr()
     assert main([*command, "--help"]) == 0
@@ -64,33 +50,6 @@ def test_every_command_that_is_named_exists(capsys: pytest.CaptureFixture[str]) 
         known = options_of(capsys, "reconcile", command)
         for option in re.findall(r"--[a-z-]+", rest):
             assert option in known, (command, option)
-
-
-def test_the_kubernetes_job_is_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be read, and its command line is one of ours."""
-    (text,) = blocks(PAGE, "yaml")
-    job = yaml.safe_load(text)
-    spec = job["spec"]
-    assert (job["apiVersion"], job["kind"], spec["completionMode"]) == ("batch/v1", "Job", "Indexed")
-    assert spec["completions"] == spec["parallelism"]
-    (container,) = spec["template"]["spec"]["containers"]
-    program, *arguments = container["command"]
-    assert program == "game-operator"
-    known = options_of(capsys, *arguments[:2])
-    assert [each for each in arguments[2:] if each.startswith("--") and each not in known] == []
-    (rule,) = spec["podFailurePolicy"]["rules"]
-    assert (rule["action"], "backoffLimitPerIndex" in spec) == ("FailIndex", True)
-
-
-def test_a_crontab_line_has_five_times_a_user_and_a_command() -> None:
-    """As /etc/cron.d has it."""
-    (text,) = [block for block in blocks(PAGE, "text") if "casino.env" in block]
-    lines = text.splitlines()
-    assert len(lines) == 2
-    for line in lines:
-        *times, user, command = line.split(maxsplit=6)
-        assert all(re.fullmatch(r"[\d*/]+", each) for each in times)
-        assert (len(times), user, "reconcile" in shlex.split(command)) == (5, "casino", True)
 
 
 @pytest.mark.outside

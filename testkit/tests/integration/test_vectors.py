@@ -245,8 +245,3 @@ def test_any_message_is_signed_as_openssl_signs_it(
     assert Signature.of(sign(vector_key, _signed(name))) == _signature(name)
     assert verify(registered_key, _signed(name), _signature(name))
     assert not verify(registered_key, _signed(name) + b"\0", _signature(name))
-
-
-def test_the_key_is_marked() -> None:
-    """Nobody shall take the key of the vectors for one that protects something."""
-    assert all(path.name.startswith("TEST-ONLY-") for path in VECTORS.glob("*.pem"))

@@ -1,10 +1,8 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
 import asyncio
-import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,17 +22,14 @@ from game_operator import (
     ConfigurationError,
     FreeBetRejectedError,
     OperatorClient,
-    OperatorInactiveError,
-    Profile,
     RoundFound,
-    ServiceError,
 )
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, success, wsgi_app
+from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit import InProcessSandbox
 from game_operator_testkit.provider.keys import ThrowAwayKeys
-from game_operator_testkit.sandbox import FAULTS, PlayedRound, Sandbox
+from game_operator_testkit.sandbox import PlayedRound, Sandbox
 from tests.support.webhooks import AsyncHandler, Handler
 
 NOW_MILLIS = 1_772_323_200_000
@@ -109,23 +104,6 @@ def _kept(headers: tuple[tuple[bytes, bytes], ...]) -> set[tuple[bytes, bytes]]:
     return {(name, value) for name, value in headers if name not in {b"host", b"connection"}}
 
 
-@pytest.mark.outside
-def test_answers_have_the_headers_they_have_over_http(
-    twin: InProcessSandbox, game_operator_keys: ThrowAwayKeys
-) -> None:
-    """The service's own time among them; unsigned calls are refused (spec §5)."""
-    with (
-        _over_http(game_operator_keys) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False) as there,
-        httpx.Client(base_url=twin.base_url, transport=twin.transport) as here,
-    ):
-        for path, status in {"/": 404, "/api/v0.2/fetch-games": 400, "/api/v0.2/fetch-bet/x?y": 400}.items():
-            answer, expected = here.get(path), there.get(path)
-            assert (answer.status_code, answer.content) == (expected.status_code, expected.content)
-            assert dict(answer.headers) == dict(expected.headers)
-            assert answer.status_code == status
-
-
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_async_clients(operator_sandbox: InProcessSandbox, backend: str) -> None:
     """On either event loop, and what is refused is refused there too (spec §7.2)."""
@@ -147,46 +125,6 @@ def test_another_key_is_refused(operator_sandbox: InProcessSandbox, private_key:
     assert make(operator_sandbox.private_key_pem).fetch_games()
     with pytest.raises(AuthenticationError):
         make(private_key).fetch_games()
-
-
-def test_an_operator_is_switched_off(operator_sandbox: InProcessSandbox) -> None:
-    """By a fault, while it is asked (spec §5: 403)."""
-    client = operator_sandbox.client()
-    found = client.fetch_round_bets(instance_id=operator_sandbox.instance_id, round_no=operator_sandbox.round_no)
-    assert isinstance(found, RoundFound)
-    assert found.round_id == operator_sandbox.round_id
-    operator_sandbox.faults.set("api-inactive", 1)
-    with pytest.raises(OperatorInactiveError):
-        client.fetch_bet("b1")
-
-
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        pytest.param("api-500", ServiceError, id="api-500"),
-        pytest.param("api-inactive", OperatorInactiveError, id="api-inactive"),
-    ],
-)
-def test_faults_of_the_operator_api(operator_sandbox: InProcessSandbox, fault: str, error: type[Exception]) -> None:
-    """They occur in the call they wait for, and in no other."""
-    operator_sandbox.faults.set_nth(fault, 2)
-    client = operator_sandbox.client(retries=0)
-    client.fetch_bet("b1")
-    with pytest.raises(error):
-        client.fetch_bet("b1")
-    client.fetch_bet("b1")
-    assert [exchange.fault for exchange in operator_sandbox.live.recent()] == ["", fault, ""]
-
-
-def test_each_sandbox_has_a_world_of_its_own(
-    operator_sandbox: InProcessSandbox, game_operator_keys: ThrowAwayKeys
-) -> None:
-    """The same games and bets in each, and what one test grants the next one can grant too."""
-    other = InProcessSandbox(keys=game_operator_keys)
-    assert other.bet_ids == operator_sandbox.bet_ids
-    for sandbox in (operator_sandbox, other):
-        assert sandbox.client().grant_free_bet(**_grant(sandbox)).success
-    assert len(other.world.grants()) == 1
 
 
 # --- rounds ----------------------------------------------------------------------------------------------------------
@@ -306,56 +244,6 @@ def test_faults_are_seen_and_do_no_harm(
     assert len(after.deliveries) == 2, "it occurred once"
 
 
-def test_a_rollback_may_come_first(playing: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """The late withdraw takes nothing (docs/decisions/0014)."""
-    playing.faults.set_nth("early-rollback", 1)
-    played = playing.play_round(player_id="p1", wager_cents=500, cancel=True)
-    assert [delivery.code for delivery in played.deliveries] == ["BET_NOT_FOUND", "BET_ROLLED_BACK"]
-    assert ledger.balance("p1") == 10_000
-
-
-@pytest.mark.parametrize("fault", [info.name for info in FAULTS if info.side == "webhook" and not info.is_lasting])
-@pytest.mark.parametrize("cancel", [pytest.param(False, id="settled"), pytest.param(True, id="cancelled")])
-def test_no_fault_at_any_rate_moves_money_twice(
-    twin: InProcessSandbox, ledger: MemoryLedger, fault: str, cancel: bool
-) -> None:
-    """Struck at every second delivery, the balance is what the rounds come to."""
-    twin.wallet = Wallet(ledger)
-    twin.faults.set(fault, 0.5)
-    won = None if cancel else 700
-    rounds = [twin.play_round(player_id="p1", wager_cents=500, won_cents=won, cancel=cancel) for _ in range(3)]
-    assert [played.problems for played in rounds] == [()] * 3
-    assert ledger.balance("p1") == 10_000 + (0 if cancel else 3 * 200)
-
-
-class _Forgetful(Handler):
-    """Debits whatever it is asked to, however often."""
-
-    cents = 10_000
-
-    def __init__(self) -> None:
-        super().__init__(self._moved)
-
-    def _moved(self, call: Any) -> Any:
-        self.cents += {"withdraw": -1, "deposit": 1, "rollback": 1}[call.operation] * call.amount_cents
-        return success(balance_cents=self.cents)
-
-
-@pytest.mark.parametrize(
-    ("fault", "balance_cents"),
-    [pytest.param(None, 9_500, id="without faults"), pytest.param("reply-lost", 9_000, id="a reply lost")],
-)
-def test_a_wallet_that_forgets_is_found_out(
-    operator_sandbox: InProcessSandbox, fault: str | None, balance_cents: int
-) -> None:
-    """It is right as long as nothing is lost, and wrong once something is: the faults are real."""
-    operator_sandbox.wallet = wallet = _Forgetful()
-    if fault:
-        operator_sandbox.faults.set_nth(fault, 1)
-    operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert wallet.cents == balance_cents
-
-
 def test_the_live_log_tells_the_truth(playing: InProcessSandbox) -> None:
     """A reply that was lost was really given; a request that was lost was never answered."""
     playing.faults.set_nth("timeout", 1)
@@ -368,22 +256,6 @@ def test_the_live_log_tells_the_truth(playing: InProcessSandbox) -> None:
         ("/deposit", "request-lost", None, "request lost"),
         ("/deposit", "", 200, "delivery 2"),
     ]
-
-
-def test_without_retries_a_lost_call_is_cancelled(playing: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """The preset ``none``: what nobody knows of does not take part (docs/decisions/0017)."""
-    playing.service.retries = "none"
-    playing.faults.set_nth("reply-lost", 1)
-    played = playing.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
-    assert [delivery.path for delivery in played.deliveries] == ["/withdraw", "/rollback"]
-    assert (played.lost, played.problems, ledger.balance("p1")) == (True, (), 10_000)
-
-
-def test_a_call_that_was_repeated_is_not_lost(playing: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """Its repeat was answered."""
-    playing.faults.set_nth("reply-lost", 1)
-    played = playing.play_round(player_id="p1", wager_cents=500, won_cents=1_500)
-    assert (len(played.deliveries), played.lost, ledger.balance("p1")) == (3, False, 11_000)
 
 
 async def test_an_async_wallet_on_the_tests_loop(
@@ -402,13 +274,6 @@ async def test_an_async_wallet_on_the_tests_loop(
         claimed = await operator_sandbox.claim_free_bets_async(granted.free_bet_id)
         assert claimed.deliveries[0].reply is not None
         assert claimed.deliveries[0].reply.balance_cents == await ledger.balance("p1")
-
-
-def test_an_async_handler_in_a_sync_test(operator_sandbox: InProcessSandbox) -> None:
-    """It is awaited on a loop of the sandbox's own."""
-    operator_sandbox.wallet = handler = AsyncHandler()
-    operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert [call.operation for call in handler.calls] == ["withdraw", "deposit"]
 
 
 def test_an_async_handler_and_many_threads(operator_sandbox: InProcessSandbox) -> None:
@@ -445,18 +310,6 @@ def test_after_a_rotation_a_handler_is_told_and_a_receiver_is_not(operator_sandb
     assert play().problems == ()
 
 
-def test_the_profile_names_the_header(game_operator_keys: ThrowAwayKeys) -> None:
-    """A receiver that looks elsewhere finds no signature."""
-    profile = Profile(signature_header="x-signed")
-    sandbox = InProcessSandbox(profile=profile, keys=game_operator_keys)
-    sandbox.wallet = Handler()
-    assert sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0).problems == ()
-    deaf = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
-    sandbox.wallet = lambda path, headers, body: deaf.handle(path, headers, body, Handler())
-    assert sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0).problems != ()
-    assert [name for name, _ in sandbox.live.recent()[0].request_headers] == [b"Content-Type", b"x-signed"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -474,31 +327,7 @@ def test_rounds_that_cannot_be_played(playing: InProcessSandbox, arguments: dict
         playing.play_round(player_id="p1", wager_cents=cents, won_cents=cents)
 
 
-def test_without_a_wallet_nothing_is_played(operator_sandbox: InProcessSandbox) -> None:
-    """The message says what to set; None takes the wallet away again."""
-    for _ in range(2):
-        with pytest.raises(ConfigurationError, match="attribute wallet"):
-            operator_sandbox.play_round(player_id="p1", wager_cents=500)
-        operator_sandbox.wallet = Handler()
-        operator_sandbox.play_round(player_id="p1", wager_cents=500)
-        operator_sandbox.wallet = None
-
-
 # --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def test_it_starts_at_once(game_operator_keys: ThrowAwayKeys) -> None:
-    """Under 50 ms with its world, once the package is imported and the keys are made; the best of five."""
-    assert game_operator_keys.operator is game_operator_keys.operator
-    assert game_operator_keys.service is game_operator_keys.service
-    taken = []
-    for _ in range(5):
-        began = time.perf_counter()
-        with InProcessSandbox(keys=game_operator_keys) as sandbox:
-            sandbox.wallet = Handler()
-            sandbox.client().fetch_games()
-        taken.append(time.perf_counter() - began)
-    assert min(taken) < 0.05
 
 
 def test_it_opens_no_socket(playing: InProcessSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,34 +342,3 @@ def test_it_opens_no_socket(playing: InProcessSandbox, monkeypatch: pytest.Monke
         socket.create_connection(("127.0.0.1", 9))
     assert playing.client().fetch_games()
     assert playing.play_round(player_id="p1", wager_cents=500).problems == ()
-
-
-def test_what_is_shown_holds_no_key(operator_sandbox: InProcessSandbox) -> None:
-    """Pytest prints fixtures of failed tests."""
-    assert repr(operator_sandbox) == "InProcessSandbox('acme')"
-
-
-def test_a_provider_with_other_names_is_played(game_operator_keys: ThrowAwayKeys) -> None:
-    """A wallet of the same profile reads what is posted; claims that the profile has no words for are refused."""
-    profile = Profile(
-        fields={"player_id": ("user",), "bet_id": ("bet.id",), "action.deposit": (), "amount_cents.deposit": ("win",)},
-        signature_header="X-Sign",
-    )
-    with InProcessSandbox(keys=game_operator_keys, profile=profile) as sandbox:
-        ledger = MemoryLedger({"p1": 100_000})
-        sandbox.wallet = Wallet(ledger, profile=profile)
-        played = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=250)
-        assert (played.problems, ledger.balance("p1")) == ((), 100_150)
-        assert all(json.loads(each.posted)["user"] == "p1" for each in played.deliveries)
-        instance_id = sandbox.instance_id
-        with sandbox.client() as client:
-            granted = client.grant_free_bet(
-                player_id="p1",
-                instance_id=instance_id,
-                count=1,
-                wager_amount_cents=100,
-                expire_duration_millis=86_400_000,
-                reference_id="welcome",
-            )
-        with pytest.raises(ConfigurationError, match="claim_types"):
-            sandbox.claim_free_bets(granted.free_bet_id)

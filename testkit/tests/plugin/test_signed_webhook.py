@@ -11,7 +11,7 @@ import pytest
 from game_operator import BalanceCall, ConfigurationError, DepositCall, Profile, RollbackCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver
-from game_operator_testkit import InProcessSandbox, SignedWebhook, WebhookSigner
+from game_operator_testkit import SignedWebhook, WebhookSigner
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from tests.support.webhooks import Handler, code_of
 
@@ -92,37 +92,6 @@ def test_other_keys_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "code"),
-    [
-        pytest.param("withdraw", encode_call(BET), None, id="well-formed"),
-        pytest.param("withdraw", b"{", "INVALID_REQUEST", id="no JSON"),
-        pytest.param("/withdraw", b"", "INVALID_REQUEST", id="nothing at all"),
-        pytest.param("deposit", encode_call(BET), "INVALID_REQUEST", id="a bet sent as a win"),
-        pytest.param("/deposit-batch", b"[]", "INVALID_REQUEST", id="a path that is not served"),
-    ],
-)
-def test_bytes_are_signed_as_they_are(
-    signed_webhook: WebhookSigner, receiver: WebhookReceiver, path: str, body: bytes, code: str | None
-) -> None:
-    """Whatever they are; where they go is told with or without a slash."""
-    webhook = signed_webhook(path, body)
-    assert webhook.body == body
-    assert webhook.path == f"/{path.removeprefix('/')}"
-    assert _code(receiver, webhook) == code
-
-
-def test_the_profile_names_the_header() -> None:
-    """The header is the profile's: a receiver with another one finds no signature (docs/decisions/0011)."""
-    profile = Profile(signature_header="x-provider-signature")
-    keys = ThrowAwayKeys()
-    usual, other = WebhookSigner(keys), WebhookSigner(keys, profile)
-    receiver = WebhookReceiver(authenticator=RsaSignature(usual.public_key_pem), profile=profile)
-    assert _code(receiver, usual("withdraw", **FIELDS)) == "INVALID_SIGNATURE"
-    assert _code(receiver, other("withdraw", **FIELDS)) is None
-    assert list(other("withdraw", **FIELDS).headers) == ["Content-Type", "x-provider-signature"]
-
-
-@pytest.mark.parametrize(
     ("arguments", "error", "told"),
     [
         pytest.param({"call": "bet"}, ConfigurationError, "no webhook 'bet'.*withdraw, deposit", id="no such call"),
@@ -161,12 +130,6 @@ def test_amounts_are_those_of_a_call(signed_webhook: WebhookSigner, cents: int, 
     else:
         with pytest.raises(ValueError, match="amount_cents"):
             signed_webhook("withdraw", player_id="p1", bet_id="b", amount_cents=cents)
-
-
-def test_one_service_for_both_fixtures(signed_webhook: WebhookSigner, operator_sandbox: InProcessSandbox) -> None:
-    """A receiver that is told of one key understands both."""
-    assert signed_webhook.public_key_pem == operator_sandbox.service_public_key_pem
-    assert b"PUBLIC KEY" in signed_webhook.public_key_pem
 
 
 def test_no_key_and_no_signature_is_shown(signed_webhook: WebhookSigner) -> None:

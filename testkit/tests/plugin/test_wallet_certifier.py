@@ -1,29 +1,25 @@
 """The fixture ``wallet_certifier``: whatever a wallet is, a failed test says what is wrong and what costs most."""
 
 import asyncio
-import logging
 import os
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
-from game_operator import BalanceCall, DepositCall, Profile, Reply, RollbackCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success, wsgi_app
-from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet, wsgi_wallet
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
+from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet
 from game_operator_testkit.certifier import Outcome, Supplies, scenarios
-from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 
 pytest_plugins = ["pytester"]
@@ -89,27 +85,10 @@ def _handler(_: WebhookReceiver, wallet: Wallet) -> Any:
     return wallet
 
 
-def _async_handler(_: WebhookReceiver, wallet: Wallet) -> Any:
-    return AsyncFace(wallet)
-
-
 def _asgi(receiver: WebhookReceiver, wallet: Wallet) -> Any:
     app = FastAPI()
     app.mount("/wallet", asgi_app(receiver, wallet))
     return asgi_wallet(app, prefix="/wallet")
-
-
-def _wsgi(receiver: WebhookReceiver, wallet: Wallet) -> Any:
-    return wsgi_wallet(wsgi_app(receiver, wallet))
-
-
-def _handle(receiver: WebhookReceiver, wallet: Wallet) -> Any:
-    return lambda path, headers, body: receiver.handle(path, headers, body, wallet)
-
-
-def _test_client(receiver: WebhookReceiver, wallet: Wallet) -> Any:
-    client = TestClient(asgi_app(receiver, wallet))
-    return lambda path, headers, body: client.post(path, content=body, headers=headers)
 
 
 def _async_function(receiver: WebhookReceiver, wallet: Wallet) -> Any:
@@ -120,7 +99,7 @@ def _async_function(receiver: WebhookReceiver, wallet: Wallet) -> Any:
     return deliver
 
 
-KINDS = [_handler, _async_handler, _asgi, _wsgi, _handle, _test_client, _async_function]
+KINDS = [_handler, _asgi, _async_function]
 
 
 @pytest.mark.slow
@@ -156,16 +135,6 @@ def test_a_wrong_wallet_is_found_out(
     assert report.verdict("B01").failed
 
 
-def test_only_and_skip(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """Letters of groups in a word, or ids; what there is not is said."""
-    told = wallet_certifier(Wallet(ledger), **PLAYERS, only="AC", skip=["A08", "C09"])
-    ids = {each.id for each in told.verdicts}
-    assert {each[0] for each in ids} == {"A", "C"}
-    assert not ids & {"A08", "C09"}
-    with pytest.raises(ConfigurationError, match="'Z'"):
-        wallet_certifier(Wallet(ledger), **PLAYERS, only="AZ")
-
-
 def test_what_is_supplied_is_tried(wallet_certifier: WalletCertifier) -> None:
     """A blocked player, an account that is opened, another wallet on the same ledger, the key of before a rotation."""
     blocked: set[str] = set()
@@ -186,15 +155,6 @@ def test_what_is_supplied_is_tried(wallet_certifier: WalletCertifier) -> None:
     assert report.passed
 
 
-def test_the_profile_is_the_suites_own(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """Or the call's: another header, and batches."""
-    profile = Profile(signature_header="x-provider-signature", deposit_batch=True)
-    report = wallet_certifier(Wallet(ledger, profile=profile), **PLAYERS, only=["A11"], profile=profile)
-    assert [each.outcome for each in report.verdicts] == [Outcome.PASSED]
-    report = wallet_certifier(Wallet(ledger), **PLAYERS, only=["A11"])
-    assert [each.outcome for each in report.verdicts] == [Outcome.SKIPPED]
-
-
 # --- Mistakes of a test --------------------------------------------------------------------------------------------
 
 
@@ -203,16 +163,7 @@ def test_the_profile_is_the_suites_own(wallet_certifier: WalletCertifier, ledger
     [
         pytest.param("http://127.0.0.1/wallet", TypeError, "not str", id="an address"),
         pytest.param(FastAPI(), TypeError, r"asgi_wallet\(app", id="an application"),
-        pytest.param(lambda *_: None, TypeError, "must return its response", id="a function without a return"),
-        pytest.param(lambda *_: (200, {b"a": b"b"}, b""), TypeError, "must return its", id="headers of bytes"),
         pytest.param(Wallet(MemoryLedger({"p1": 10_000})), ConfigurationError, "know the player 'p2'", id="one player"),
-        pytest.param(
-            Wallet(MemoryLedger({"p1": 10_000, "p2": 999})),
-            ConfigurationError,
-            "has 9.99.*ledger adjust",
-            id="no money",
-        ),
-        pytest.param(lambda *_: (404, {}, b""), ConfigurationError, "HTTP 404", id="no such path"),
         pytest.param(lambda *_: (200, {}, b"<p>shop"), ConfigurationError, "a web page", id="a page"),
     ],
 )
@@ -222,42 +173,6 @@ def test_a_mistake_of_the_test_is_no_finding(
     """It is raised, and no scenario fails."""
     with pytest.raises(error, match=told):
         wallet_certifier(wallet, **PLAYERS)
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "advised"),
-    [
-        pytest.param(302, b"", False, id="a redirect"),
-        pytest.param(400, b"no such page", True, id="text"),
-        pytest.param(200, b'{"type": "OK"}', False, id="JSON"),
-        pytest.param(500, b"<h1>Server Error</h1>", False, id="a wallet that fails"),
-    ],
-)
-def test_a_wrong_prefix_is_thought_of(
-    wallet_certifier: WalletCertifier, status: int, body: bytes, advised: bool
-) -> None:
-    """Where no wallet answers, the finding says to look at the address before the body."""
-    report = wallet_certifier(lambda *_: (status, {}, body), **PLAYERS, only=["A02"], check=False)
-    (verdict,) = report.verdicts
-    assert f"answered HTTP {status}" in verdict.reason
-    assert ("a prefix such as /wallet" in verdict.reason) == advised
-
-
-def test_a_wallet_with_another_key_is_told_of(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """The receiver must have the key that ``signed_webhook`` publishes."""
-    stranger = WebhookReceiver(authenticator=RsaSignature(ThrowAwayKeys().operator.public_key()))
-    with pytest.raises(ConfigurationError, match="public half"):
-        wallet_certifier(_handle(stranger, Wallet(ledger)), **PLAYERS)
-
-
-def test_logging_is_as_before(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """Also after a certification that failed to begin."""
-    ours, root = logging.getLogger("game_operator"), logging.getLogger()
-    before = [list(ours.handlers), list(root.handlers), ours.propagate]
-    with pytest.raises(ConfigurationError):
-        wallet_certifier(Wallet(MemoryLedger()), **PLAYERS)
-    wallet_certifier(Wallet(ledger), **PLAYERS, only=["A01"])
-    assert [list(ours.handlers), list(root.handlers), ours.propagate] == before
 
 
 # --- Async tests ---------------------------------------------------------------------------------------------------
@@ -298,20 +213,6 @@ async def test_each_kind_of_wallet_is_certified_in_an_async_test(
     face = AsyncFace(wallet)
     assert (await wallet_certifier.certify_async(face, **PLAYERS, only=["A02", "D02"])).passed
     assert face.loops == {asyncio.get_running_loop()}
-
-
-async def test_a_sync_certification_is_refused_within_a_loop(
-    wallet_certifier: WalletCertifier, ledger: MemoryLedger
-) -> None:
-    """It would block the loop; the message says what to write."""
-    with pytest.raises(ConfigurationError, match=r"await wallet_certifier\.certify_async"):
-        wallet_certifier(Wallet(ledger), **PLAYERS)
-
-
-async def test_a_mistake_of_an_async_test_is_raised_as_it_is(wallet_certifier: WalletCertifier) -> None:
-    """Not inside a group of exceptions."""
-    with pytest.raises(ConfigurationError, match="know the player 'p1'"):
-        await wallet_certifier.certify_async(AsyncFace(Wallet(MemoryLedger())), **PLAYERS)
 
 
 @pytest.mark.parametrize("number", [1, 30], ids=["the first call", "one of the calls at once"])
@@ -455,87 +356,6 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
     assert "pytest.fail" not in shown
 
 
-def test_what_a_wallet_raises_is_not_lost(shown: str) -> None:
-    """The scenario that met it first shows where it came from; others do not."""
-    whole = _section(shown)
-    a04 = whole.partition("\n2. B01: ")[0]
-    assert "The wallet raised or logged:" in a04
-    assert 'raise LookupError("no table of bets")' in a04
-    assert "LookupError: no table of bets" in a04
-    assert whole.count("raise LookupError") == 1
-
-
-def test_a_wallets_traceback_has_its_causes() -> None:
-    """As Python prints them."""
-
-    def fails() -> None:
-        try:
-            raise OSError("no disk")
-        except OSError as failed:
-            raise LookupError("no table") from failed
-
-    recorder = ErrorRecorder()
-    with recorder, suppress(LookupError), recorder.keeping():
-        fails()
-    (text,) = recorder.taken()
-    assert "LookupError: no table" in text
-    assert "OSError: no disk" in text
-
-
-_MANY_MISTAKES = """
-import sys
-
-class Logging(Careless):
-    def withdraw(self, call):
-        logging.getLogger("shop").error("a withdraw of %s", call.bet_id)
-        return super().withdraw(call)
-
-def test_many(wallet_certifier):
-    wallet_certifier(Logging(), **PLAYERS, only=["A02", "A03", "A04", "B01", "B02", "C04", "E05"])
-
-def test_before(caplog):
-    logging.getLogger("shop").error("told as ever")
-    assert caplog.messages == ["told as ever"]
-    assert False
-"""
-
-
-@pytest.fixture(params=["", "true"], ids=["at a desk", "in CI"])
-def somewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where CI is set, pytest's summary repeats each message in full below the failures."""
-    monkeypatch.delenv("BUILD_NUMBER", raising=False)
-    monkeypatch.setenv("CI", request.param)
-
-
-def _above_the_summary(result: pytest.RunResult) -> str:
-    return result.stdout.str().partition(" short test summary info ")[0]
-
-
-@pytest.mark.usefixtures("somewhere")
-@pytest.mark.drawn(1)
-def test_causes_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
-    """In the order of the report's causes, each with the scenarios that show the same mistake."""
-    told = _above_the_summary(_run(pytester, _MANY_MISTAKES, "-k", "test_many"))
-    ids = re.findall(r"^\d\. (\w+): ", told, re.MULTILINE)
-    assert sorted(ids) != ids
-    assert set(ids) >= {"A04", "B01"}
-    assert re.search(r"^\d\. A04: .*?^The same mistake fails B02", told, re.MULTILINE | re.DOTALL)
-    assert told.count("What it means: ") == len(ids)
-
-
-@pytest.mark.usefixtures("somewhere")
-@pytest.mark.drawn(1)
-def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
-    """By its scenario, whether that failed or not; a test's own logs are as ever."""
-    told = _above_the_summary(_run(pytester, _MANY_MISTAKES))
-    whole = re.split(r"^_+ test_many _+$", told, maxsplit=1, flags=re.MULTILINE)[1].partition("test_before")[0]
-    assert re.search(
-        r"^A02 a bet that is won: passed\nThe wallet raised or logged:\n    a withdraw of \S+A02", whole, re.MULTILINE
-    )
-    assert told.count('raise LookupError("no table of bets")') == 1
-    assert re.search(r"Captured log call -+\nERROR +shop:.* told as ever", told)
-
-
 @pytest.mark.drawn(1)
 def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester) -> None:
     """The scenario that somebody wanted to be tried was not."""
@@ -563,36 +383,3 @@ def test_nothing_secret_and_no_noise_is_shown(shown: str) -> None:
     assert "PRIVATE KEY" not in shown
     assert "content-type" not in shown.lower()
     assert "Captured log" not in shown
-
-
-def test_a_wallet_that_answers_nothing_is_told_of_briefly(pytester: pytest.Pytester) -> None:
-    """What was not tried any more takes a line, and not a page."""
-    raising = """
-def test_raising(wallet_certifier):
-    def wallet(path, headers, body):
-        raise OSError("the database is gone")
-    wallet_certifier(wallet, **PLAYERS, only="AB")
-"""
-    told = _run(pytester, raising).stdout.str()
-    assert told.count("OSError: the database is gone") <= 3 * told.count("The wallet raised or logged:")
-    assert 1 <= told.count("What it means: ") <= 4
-    assert "The same mistake fails A01, A03, " in told
-
-
-def test_advice_is_printed_and_fails_nothing(pytester: pytest.Pytester) -> None:
-    """For whoever looks at what passed."""
-    slow_clock = """
-import time
-
-def ten_seconds_ago():
-    return time.time_ns() // 1_000_000 - 10_000
-
-def test_advised(wallet_certifier):
-    ledger = MemoryLedger({"p1": 10_000, "p2": 10_000}, clock_millis=ten_seconds_ago)
-    report = wallet_certifier(Wallet(ledger), **PLAYERS, only=["H04"])
-    assert report.passed
-    assert len(report.advice) == 1
-"""
-    result = _run(pytester, slow_clock, "-rP")
-    result.assert_outcomes(passed=1)
-    assert re.search(r"^Advice, H04 the wallet's clock: .*10 s behind", result.stdout.str(), re.MULTILINE)

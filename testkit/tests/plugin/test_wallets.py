@@ -1,20 +1,17 @@
 """What may stand for a wallet in process, and what it may answer."""
 
 import asyncio
-import json
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from flask import Flask, Response
+from flask import Flask
 
-from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import AcceptUnsigned, HttpReply, RsaSignature, WebhookReceiver, asgi_app, wsgi_app
+from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app, wsgi_app
 from game_operator_testkit import InProcessSandbox, WebhookSigner, asgi_wallet, wsgi_wallet
 from tests.support.webhooks import AsyncHandler, Handler
 
@@ -103,19 +100,6 @@ async def test_a_round_reaches_the_wallet_from_an_async_test(connected: InProces
     assert ledger.balance("p1") == 10_000
 
 
-@pytest.mark.parametrize("status", [pytest.param(200, id="200"), pytest.param(500, id="500")])
-def test_what_is_no_reply_is_told(operator_sandbox: InProcessSandbox, status: int) -> None:
-    """A page of HTML settles nothing: the call is sent again, and given up in the end (spec §2.1, §4.1)."""
-    app = Flask("casino")
-    app.add_url_rule("/<name>", view_func=lambda name: Response("<p>Oh", status), methods=["POST"])
-    operator_sandbox.wallet = wsgi_wallet(app)
-    played = operator_sandbox.play_round(player_id="p1", wager_cents=500)
-    assert "no definite answer" in played.problems[0]
-    assert {(delivery.status, delivery.body, delivery.reply) for delivery in played.deliveries} == {
-        (status, b"<p>Oh", None)
-    }
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -200,25 +184,3 @@ def test_an_async_wallet_keeps_its_loop_between_rounds(operator_sandbox: InProce
     operator_sandbox.close()
     assert loops[0].is_closed()
     operator_sandbox.close()
-
-
-async def test_a_sync_round_with_an_async_wallet_is_refused_within_a_loop(operator_sandbox: InProcessSandbox) -> None:
-    """Nobody could wait for it there; a sync wallet is played either way."""
-    operator_sandbox.wallet = AsyncHandler()
-    with pytest.raises(ConfigurationError, match="play_round_async"):
-        operator_sandbox.play_round(player_id="p1", wager_cents=500)
-    operator_sandbox.wallet = Handler()
-    assert len(operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0).deliveries) == 2
-
-
-def test_a_wallet_that_believes_everybody_is_found_out(operator_sandbox: InProcessSandbox) -> None:
-    """A receiver of the user's own, which accepts a forgery."""
-    handler = Handler()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It warns once in a process, and maybe has.
-        receiver = WebhookReceiver(authenticator=AcceptUnsigned())
-    operator_sandbox.wallet = lambda path, headers, body: receiver.handle(path, headers, body, handler)
-    operator_sandbox.faults.set_nth("forged", 1)
-    played = operator_sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert played.problems == ("withdraw with the fault forged was accepted",)
-    assert json.loads(played.deliveries[0].body)["type"] == "SUCCESS"

@@ -10,7 +10,6 @@ from hypothesis import given, strategies
 from game_operator import Cents, MalformedCallError, Reply
 from game_operator.models.webhooks import error, success
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply
-from game_operator_testkit.provider.delivery import pairs_of
 from game_operator_testkit.provider.replies import read_batch_reply, read_reply
 from tests.support.wire import JSON_VALUES, examples
 from tests.test_money import hostile_context
@@ -41,12 +40,7 @@ def test_any_reply_reads_back(cents: int, code: str | None, timestamp: int) -> N
     ("body", "reply"),
     [
         pytest.param(b'{"type":"ERROR","code":"X"}', Reply(code="X"), id="no balance, no time"),
-        pytest.param(b'{"type":"ERROR","code":"%b"}' % (b"X" * 256), Reply(code="X" * 256), id="the longest code"),
         pytest.param(rb'{"type":"ERROR","code":"\ud83d\ude00"}', Reply(code="\U0001f600"), id="a pair of surrogates"),
-        pytest.param(b'{"type":"ERROR","code":"x y","balance":null,"timestamp":null}', Reply(code="x y"), id="nulls"),
-        pytest.param(
-            b'{"type":"ERROR","code":"INSUFFICIENT_BALANCE"}', Reply(code="INSUFFICIENT_BALANCE"), id="no funds told"
-        ),
         pytest.param(
             b'{"type":"SUCCESS","balance":100,"timestamp":5,"code":"X","extra":[1.5]}',
             Reply(balance_cents=Cents(10_000), timestamp=5),
@@ -56,11 +50,6 @@ def test_any_reply_reads_back(cents: int, code: str | None, timestamp: int) -> N
             b'{"type":"SUCCESS","balance":1.2345E2,"timestamp":5}',
             Reply(balance_cents=Cents(12_345), timestamp=5),
             id="an exponent, as some writers of floats have it",
-        ),
-        pytest.param(
-            b'{"type":"SUCCESS","balance":12.500,"timestamp":5.0}',
-            Reply(balance_cents=Cents(1250), timestamp=5),
-            id="zeros behind",
         ),
         pytest.param(
             b'{"type":"SUCCESS","balance":-0.05,"timestamp":0}', Reply(balance_cents=Cents(-5), timestamp=0), id="debt"
@@ -75,14 +64,10 @@ def test_replies_of_others(body: bytes, reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        pytest.param(b"", "is not JSON", id="nothing"),
         pytest.param(b"[]", "must be a JSON object", id="an array"),
         pytest.param(b"null", "must be a JSON object", id="null"),
         pytest.param(b"{}", "type must be SUCCESS or ERROR, but it is missing", id="no type"),
-        pytest.param(b'{"type":"success"}', "type must be SUCCESS or ERROR", id="another type"),
-        pytest.param(b'{"type":["SUCCESS"]}', "type must be SUCCESS or ERROR", id="a type that is no text"),
         pytest.param(b'{"type":"ERROR"}', "must have a code", id="no code"),
-        pytest.param(b'{"type":"ERROR","code":5}', "must have a code", id="a code that is no text"),
         pytest.param(b'{"type":"ERROR","code":""}', "must have 1 to 256 characters, not 0", id="an empty code"),
         pytest.param(
             b'{"type":"ERROR","code":"%b"}' % (b"X" * 257), "must have 1 to 256 characters, not 257", id="a long code"
@@ -92,22 +77,15 @@ def test_replies_of_others(body: bytes, reply: Reply) -> None:
             "must be UTF-8, without a lone surrogate",
             id="a surrogate",
         ),
-        pytest.param(b'{"type":"ERROR","code":"X","balance":"1"}', "a balance must be a number", id="a text balance"),
-        pytest.param(b'{"type":"ERROR","code":"X","timestamp":"1"}', "a timestamp must be", id="a text time"),
         pytest.param(b'{"type":"SUCCESS","timestamp":5}', "currency units, but it is missing", id="no balance"),
-        pytest.param(b'{"type":"SUCCESS","balance":null,"timestamp":5}', "a balance must be", id="a null balance"),
         pytest.param(b'{"type":"SUCCESS","balance":true,"timestamp":5}', "a balance must be", id="a bool"),
         pytest.param(b'{"type":"SUCCESS","balance":1}', "a timestamp must be", id="no time"),
-        pytest.param(b'{"type":"SUCCESS","balance":1,"timestamp":null}', "a timestamp must be", id="a null time"),
         pytest.param(b'{"type":"SUCCESS","balance":1,"timestamp":5.5}', "a timestamp must be", id="half a millisecond"),
-        pytest.param(b'{"type":"SUCCESS","balance":1,"timestamp":1e3}', "a timestamp must be", id="an exponent"),
-        pytest.param(b'{"type":"SUCCESS","balance":1,"timestamp":true}', "a timestamp must be", id="a bool time"),
         pytest.param(b'{"type":"SUCCESS","balance":1,"timestamp":-1}', "timestamp", id="before 1970"),
         pytest.param(
             b'{"type":"SUCCESS","balance":99.99999999999999,"timestamp":5}', "finer than a cent", id="float noise"
         ),
         pytest.param(b'{"type":"SUCCESS","balance":1e30,"timestamp":5}', "balance_cents must be from", id="too large"),
-        pytest.param(b'{"type":"SUCCESS","balance":1e99,"timestamp":5}', "cannot be read", id="far too large"),
         pytest.param(b'{"type":"SUCCESS","balance":NaN,"timestamp":5}', "NaN is not JSON", id="NaN"),
         pytest.param(b'{"type":"ERROR","type":"SUCCESS","code":"X"}', "stands twice", id="two types"),
     ],
@@ -142,12 +120,9 @@ def test_batch_replies_are_read_as_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        pytest.param(b"", "not JSON", id="nothing"),
         pytest.param(b'{"type":"ERROR","code":"SYSTEM_ERROR"}', "must be a JSON array", id="one reply"),
         pytest.param(b"null", "must be a JSON array", id="null"),
-        pytest.param(b"[7]", "must be a JSON object", id="no object"),
         pytest.param(b'[{"type":"ERROR","code":"X"}]', "its own tx_id", id="without a tx_id"),
-        pytest.param(b'[{"tx_id":null,"type":"ERROR","code":"X"}]', "its own tx_id", id="a tx_id of null"),
         pytest.param(b'[{"tx_id":7,"type":"ERROR","code":"X"}]', "its own tx_id", id="a tx_id that is a number"),
         pytest.param(
             b'[{"tx_id":"t","type":"ERROR","code":"X"},{"tx_id":"t","type":"ERROR","code":"X"}]',
@@ -162,8 +137,3 @@ def test_batch_replies_that_are_none(body: bytes, told: str) -> None:
     """One item that cannot be read makes all of it unreadable: nobody could tell whose it is."""
     with pytest.raises(MalformedCallError, match=told):
         read_batch_reply(body)
-
-
-def test_headers_of_a_wallet_in_this_process() -> None:
-    """They may hold what no header can carry, and are shown in a log all the same."""
-    assert pairs_of({"x-name": "é, Łódź"}) == ((b"x-name", b"\xe9, \\u0141\xf3d\\u017a"),)

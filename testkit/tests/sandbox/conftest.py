@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
+from game_operator import OperatorClient
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.sandbox.support import KINDS, NOW_MILLIS, Asker, sound_call
+from testkit.tests.sandbox.support import NOW_MILLIS, sound_call
 from tests.support.signed_http import CALLS, RawCall, SignedHttp
 from tests.support.times import StoppedClock
 
@@ -25,10 +26,11 @@ def http(sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[SignedHttp]:
         yield http
 
 
-@pytest.fixture(params=KINDS)
-def ask(request: pytest.FixtureRequest, sandbox: Sandbox, private_key: RSAPrivateKey) -> Asker:
-    """The registered operator's client: sync, and async on both event loops."""
-    return Asker(request.param, sandbox, private_key)
+@pytest.fixture(scope="package")
+def client(sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[OperatorClient]:
+    """The registered operator's client."""
+    with OperatorClient(sandbox.base_url, sandbox.operator_id, private_key, trust_env=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """Faults of the Operator API, met by the real client over real HTTP (spec §4.2, §5)."""
 
-import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
-import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
@@ -18,7 +16,7 @@ from game_operator.errors import (
     RateLimitedError,
     ServiceError,
 )
-from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import LiveLog
 from testkit.tests.sandbox.support import terms
@@ -109,14 +107,6 @@ def test_the_client_is_asked_to_slow_down(own_sandbox: Sandbox, client: Operator
     assert [exchange.status for exchange in own_sandbox.live.recent(2)] == [200, 429]
 
 
-@pytest.mark.parametrize("fault", [Fault.API_500, Fault.API_429], ids=str)
-def test_a_patient_client_does_not_notice(own_sandbox: Sandbox, client: OperatorClient, fault: Fault) -> None:
-    """A look-up is repeated (docs/decisions/0004)."""
-    own_sandbox.faults.set_nth(fault, 1)
-    assert patient(client).fetch_bet(own_sandbox.bet_ids["OPEN"]).status == "OPEN"
-    assert len(own_sandbox.live.recent()) == 2
-
-
 def test_a_grant_under_a_500_was_really_made(own_sandbox: Sandbox, client: OperatorClient) -> None:
     """The worst of its kind: whoever sends it again is told DUPLICATE_REFERENCE_ID."""
     grant: dict[str, Any] = terms(own_sandbox.instance_id)
@@ -130,16 +120,6 @@ def test_a_grant_under_a_500_was_really_made(own_sandbox: Sandbox, client: Opera
     assert rejected.value.error_code == "DUPLICATE_REFERENCE_ID"
 
 
-def test_a_grant_that_is_repeated_after_a_500(own_sandbox: Sandbox, client: OperatorClient) -> None:
-    """The client repeats by itself, and says that the duplicate is most likely its own (docs/decisions/0004)."""
-    grant: dict[str, Any] = terms(own_sandbox.instance_id)
-    own_sandbox.faults.set_nth("api-500", 1)
-    with pytest.raises(OutcomeUnknownError, match="Count it as granted") as doubt:
-        patient(client).grant_free_bet(**grant)
-    assert doubt.value.error_code == "DUPLICATE_REFERENCE_ID"
-    assert grants(own_sandbox).count(grant["reference_id"]) == 1
-
-
 @pytest.mark.parametrize("fault", [Fault.API_429, Fault.API_INACTIVE], ids=str)
 def test_a_grant_under_another_fault_was_not_made(own_sandbox: Sandbox, client: OperatorClient, fault: Fault) -> None:
     """Whoever is asked to slow down, or is inactive, was not served."""
@@ -148,88 +128,3 @@ def test_a_grant_under_another_fault_was_not_made(own_sandbox: Sandbox, client: 
     with pytest.raises((RateLimitedError, OperatorInactiveError)):
         client.grant_free_bet(**grant)
     assert grant["reference_id"] not in grants(own_sandbox)
-
-
-def test_the_nth_call(own_sandbox: Sandbox, client: OperatorClient) -> None:
-    """Counted from when it is switched on, whichever call it is; then it is off."""
-    client.fetch_games()
-    own_sandbox.faults.set_nth("api-500", 3)
-    seen = []
-    for name in ("fetch-games", "fetch-bet", "fetch-round-bets", "fetch-games"):
-        try:
-            CALLS[name](client, own_sandbox)
-            seen.append("served")
-        except ServiceError:
-            seen.append("500")
-    assert seen == ["served", "served", "500", "served"]
-    assert own_sandbox.faults.plan.nth == {}
-
-
-def test_two_that_wait_for_the_same_call(own_sandbox: Sandbox, client: OperatorClient) -> None:
-    """One response cannot be both; neither is left behind for ever."""
-    own_sandbox.faults.set_nth("api-500", 1)
-    own_sandbox.faults.set_nth("api-429", 1)
-    with pytest.raises(RateLimitedError):
-        client.fetch_games()
-    with pytest.raises(ServiceError):
-        client.fetch_games()
-    assert client.fetch_games()
-
-
-def test_faults_follow_the_seed(private_key: RSAPrivateKey) -> None:
-    """At a rate they strike the same calls of every run, and about as many as it says."""
-
-    def struck(seed: int) -> list[str]:
-        with Sandbox(operator_public_key=private_key.public_key(), seed=seed) as sandbox:
-            sandbox.faults.set("api-500", 0.3)
-            with closing(
-                OperatorClient(sandbox.base_url, sandbox.operator_id, private_key, retries=0, trust_env=False)
-            ) as client:
-                for _ in range(60):
-                    with suppress(ServiceError):
-                        client.fetch_bet("x")
-            return [exchange.fault for exchange in sandbox.live.recent()]
-
-    first = struck(1)
-    assert first == struck(1) != struck(2)
-    assert 8 <= first.count("api-500") <= 30
-
-
-def test_faults_of_webhooks_do_not_strike_the_api(own_sandbox: Sandbox, client: OperatorClient) -> None:
-    """Nor do they count its calls."""
-    own_sandbox.faults.set("reply-lost", 1.0)
-    own_sandbox.faults.set_nth("reset", 2)
-    for _ in range(3):
-        client.fetch_games()
-    assert own_sandbox.faults.plan.nth == {Fault.RESET: 2}
-    assert {exchange.fault for exchange in own_sandbox.live.recent()} == {""}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        pytest.param({}, 400, id="not signed"),
-        pytest.param({"X-Operator-Id": "acme"}, 400, id="without a signature"),
-        pytest.param({"X-Operator-Id": "acme", "X-Signature": "eA"}, 401, id="wrongly signed"),
-        pytest.param({"X-Operator-Id": "nobody", "X-Signature": "eA"}, 401, id="a stranger"),
-    ],
-)
-@pytest.mark.parametrize("fault", [Fault.API_500, Fault.API_429, Fault.API_INACTIVE], ids=str)
-def test_only_signed_calls_are_struck(
-    own_sandbox: Sandbox, client: OperatorClient, fault: Fault, headers: dict[str, str], status: int
-) -> None:
-    """Whoever else asks is refused as ever, and the fault that waits is there for the operator (spec §5)."""
-    grant = terms(own_sandbox.instance_id)
-    with httpx.Client(base_url=own_sandbox.base_url, trust_env=False) as http:
-        for plan in (f"{fault}=100%", f"{fault}@1"):
-            own_sandbox.faults.plan = FaultPlan.parse(plan)
-            asked = http.post("/api/v0.2/free-bet/grant", content=json.dumps(grant).encode(), headers=headers)
-            assert asked.status_code == status
-            assert http.get("/api/v0.2/nowhere").status_code == 404
-    assert grant["reference_id"] not in grants(own_sandbox)
-    assert own_sandbox.faults.plan.nth == {fault: 1}
-    with pytest.raises((ServiceError, RateLimitedError, OperatorInactiveError)):
-        client.fetch_bet(own_sandbox.bet_ids["OPEN"])
-    assert own_sandbox.faults.plan.nth == {}
-    assert [each.fault for each in own_sandbox.live.recent(3)] == [fault, "", ""]

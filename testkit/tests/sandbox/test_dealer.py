@@ -9,7 +9,7 @@ import hmac
 import json
 import logging
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from random import Random
@@ -17,18 +17,16 @@ from typing import Any
 
 import pytest
 
-from game_operator.codes import WebhookErrorCode
 from game_operator.errors import WebhookSignatureError
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.signing import Signature
 from game_operator.wallet import Wallet
-from game_operator.webhooks import HmacSignature, RsaSignature, WebhookHandler, error, success
+from game_operator.webhooks import HmacSignature, WebhookHandler, error, success
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan, FaultSwitches
-from game_operator_testkit.provider.keys import ServiceKeys, new_key
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, PendingCall, ServiceState
@@ -60,7 +58,6 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 HOUR = 3_600_000
 #: But for those after which service and wallet differ on purpose.
 OF_WEBHOOKS = tuple(fault for fault in Fault if fault not in (*API_FAULTS, *LASTING_FAULTS))
-LOSE = faults(Fault.REPLY_LOST)
 
 CLOSED = round_of(bet())
 LOST = round_of(bet(won_cents=0))
@@ -208,45 +205,6 @@ def test_the_nth_call_is_struck_and_no_other(number: int) -> None:
     assert dealer.faults.calls == 5
 
 
-@pytest.mark.parametrize(
-    ("fault", "number", "operation", "bet_id"),
-    [
-        pytest.param(
-            Fault.LATE_DEPOSIT, 1, "deposit", "b1", id="a withdraw cannot be a late deposit, so the next call"
-        ),
-        pytest.param(Fault.EARLY_ROLLBACK, 2, "rollback", "b2", id="only a bet that is cancelled can be early"),
-        pytest.param(Fault.EARLY_DEPOSIT, 2, "deposit", "b3", id="only a bet that is settled can be early"),
-        pytest.param(Fault.OTHER_CONTENT, 4, "withdraw", "b3", id="a rollback has no other content"),
-    ],
-)
-def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, operation: str, bet_id: str) -> None:
-    """A fault that waits for a call of another kind takes the next of its own."""
-    courier = InProcess()
-    items = round_of(bet(1)), round_of(bet(2, BetEnd.ROLLED_BACK)), round_of(bet(3))
-    dealer = deal(courier, *items, plan=faults(nth={fault: number}))
-    assert dealer.faults.struck == {fault: 1}
-    by_bet = defaultdict(list)
-    for post, _, _ in courier.posts:
-        by_bet[post.call.bet_id].append(post)
-    odd = by_bet[bet_id]
-    match fault:
-        case Fault.OTHER_CONTENT:
-            assert [post.call.operation for post in odd if post.extra is fault] == [operation]
-        case Fault.LATE_DEPOSIT:
-            assert dealer.now_millis > START_MILLIS + 9 * HOUR
-        case _:
-            assert operations(odd)[0] == operation
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
-def test_a_number_beyond_the_plan_strikes_nothing() -> None:
-    """The fault still waits when all is played."""
-    dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 3}))
-    assert (dealer.faults.calls, dealer.faults.struck) == (2, {})
-    dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 2}))
-    assert dealer.faults.struck == {Fault.RESET: 1}
-
-
 # --- when a call is sent again ----------------------------------------------------------------------------------------
 
 
@@ -334,26 +292,6 @@ def test_what_is_answered_to_an_extra_does_not_answer_the_call(extra: Fault, cod
     assert operations(genuine(courier)) == ["withdraw", "withdraw", "deposit"]
     assert not disagreements(dealer, courier)
     assert bool(problems(dealer)) is (code is None)
-
-
-FINAL = [
-    code
-    for code in WebhookErrorCode
-    if code not in {"SYSTEM_ERROR", "INVALID_SIGNATURE", "BET_NOT_FOUND", "PLAYER_NOT_FOUND"}
-]
-
-
-@pytest.mark.parametrize("code", [*FINAL, "BET_NOT_FOUND", "PLAYER_NOT_FOUND", "MY_OWN"], ids=str)
-@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback"])
-def test_which_codes_are_repeated(operation: str, code: str) -> None:
-    """A final code is not; to a deposit, no bet and no player are no final ones (docs/decisions/0013)."""
-    again = operation == "deposit" and code in {"BET_NOT_FOUND", "PLAYER_NOT_FOUND"}
-    courier = InProcess(replace=answering(code, operation, 2))
-    dealer = deal(courier, CANCELLED if operation == "rollback" else CLOSED)
-    assert operations(genuine(courier)).count(operation) == (3 if again else 1)
-    if operation == "withdraw":
-        assert the_bet(dealer).state is ServiceState.REFUSED
-        assert operations(genuine(courier)) == ["withdraw"], "nothing follows a bet that was refused"
 
 
 @pytest.mark.parametrize(("deliveries", "complaints"), [(4, 0), (5, 1)])
@@ -457,19 +395,6 @@ def test_a_rollback_that_comes_first_leaves_a_tombstone() -> None:
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
-def test_a_deposit_that_comes_first_is_credited_once_the_withdraw_came() -> None:
-    """It finds no bet, is repeated, and pays then (docs/decisions/0014)."""
-    courier = InProcess()
-    dealer = deal(courier, CLOSED, plan=faults(nth={Fault.EARLY_DEPOSIT: 1}))
-    assert [(post.call.operation, answer.code) for post, answer in the_bet(dealer).history] == [
-        ("deposit", "BET_NOT_FOUND"),
-        ("withdraw", None),
-        ("deposit", None),
-    ]
-    assert courier.ledger.balance("p1") == OPENING_CENTS + 750
-    assert not problems(dealer) + disagreements(dealer, courier)
-
-
 @pytest.mark.parametrize(
     ("opening", "calls"), [(500, ["deposit", "withdraw", "deposit"]), (499, ["deposit", "withdraw"])]
 )
@@ -524,37 +449,6 @@ def opening(players: int = 12) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_at_concurrency_1_the_same_seed_gives_the_same_bytes() -> None:
-    """Posts, their order, their bytes and their signatures are the same; with another seed none is."""
-    keys = ServiceKeys(new_key(), new_key())
-    plan = faults(*OF_WEBHOOKS, rate=0.1, nth={Fault.RESET: 7})
-
-    def wire(seed: int) -> list[tuple[str, bytes, bytes]]:
-        authenticator = RsaSignature(keys.current.public_key_pem())
-        courier = InProcess(opening=opening(), keys=keys, authenticator=authenticator)
-        deal(courier, *a_plan(60, seed), plan=plan, seed=seed)
-        # What a stranger signs is his own; his key is made anew for each run of a service.
-        return [(post.path, body, signature) for post, body, signature in courier.posts]
-
-    first, again, other = wire(3), wire(3), wire(4)
-    assert first == again
-    assert len(first) > 150
-    assert not {body for _, body, _ in first} & {body for _, body, _ in other}
-    assert not {signature for _, _, signature in first} & {signature for _, _, signature in other}
-
-
-def test_faults_are_drawn_by_the_seed() -> None:
-    """The same plan with another seed for its faults is struck elsewhere."""
-
-    def struck(seed: int) -> list[int]:
-        courier = InProcess(opening=opening())
-        deal(courier, *a_plan(60), plan=faults(*OF_WEBHOOKS, rate=0.1), seed=seed)
-        return [post.serial for post, _, _ in courier.posts if post.manner or post.extra]
-
-    assert struck(1) == struck(1) != struck(2)
-
-
-@pytest.mark.slow
 def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
     """With many calls under way the interleaving is the network's; the plan and the faults are the seed's."""
     plan = faults(*OF_WEBHOOKS, rate=0.1, nth={Fault.RESET: 17, Fault.OTHER_CONTENT: 60, Fault.EARLY_ROLLBACK: 5})
@@ -573,17 +467,6 @@ def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
 
 
 # --- jackpots, claims -------------------------------------------------------------------------------------------------
-
-
-def test_a_jackpot_is_paid_besides() -> None:
-    """It is a deposit of its own action, after the one that settles the bet, and touches no bet."""
-    courier = InProcess()
-    dealer = deal(courier, JACKPOT)
-    jackpot = genuine(courier)[-1].call
-    assert isinstance(jackpot, DepositCall)
-    assert (jackpot.action, jackpot.amount_cents, jackpot.jackpot_id) == ("JACKPOT", 7_000, "pool:crash")
-    assert the_bet(dealer).jackpot_paid
-    assert courier.ledger.balance("p1") == OPENING_CENTS + 7_750
 
 
 @pytest.mark.parametrize("won", [(300, 0, 75), (0, 0), (1,)], ids=str)
@@ -703,10 +586,6 @@ def wrong(**how: Callable[[Wrong, Any], Reply | None]) -> Callable[[MemoryLedger
             "one withdraw, sent again", id="a repeat refused as cancelled, and nobody cancelled",
         ),
         pytest.param(
-            CLOSED, faults(Fault.DUPLICATE), {"handler": wrong(deposit=with_code("BET_ALREADY_CLOSED", 2))},
-            "one deposit, sent again", id="a deposit's repeat refused",
-        ),
-        pytest.param(
             CLOSED, faults(nth={Fault.REPLY_LOST: 1}),
             {"handler": wrong(withdraw=with_code("DUPLICATE_TRANSACTION", 2))},
             "its withdraw was refused with DUPLICATE_TRANSACTION", id="a repeat refused, the first reply lost",
@@ -736,17 +615,8 @@ def wrong(**how: Callable[[Wrong, Any], Reply | None]) -> Callable[[MemoryLedger
             "its withdraw was accepted after its rollback had been answered", id="no tombstone",
         ),
         pytest.param(
-            CANCELLED, faults(nth={Fault.EARLY_ROLLBACK: 1}), {"handler": wrong(rollback=done, withdraw=done)},
-            "its withdraw was accepted after its rollback had been answered", id="no tombstone, though it said yes",
-        ),
-        pytest.param(
             CLOSED, faults(nth={Fault.EARLY_DEPOSIT: 1}), {"handler": wrong(deposit=done)},
             "its deposit was accepted before its withdraw was sent", id="winnings of no bet",
-        ),
-        pytest.param(
-            CLOSED, faults(nth={Fault.EARLY_DEPOSIT: 1, Fault.REPLY_LOST: 1}),
-            {"handler": wrong(deposit=done, withdraw=with_code("INSUFFICIENT_BALANCE"))},
-            "its deposit was accepted, and its withdraw refused", id="winnings of a refused bet",
         ),
     ],
 )  # fmt: skip
@@ -861,15 +731,6 @@ def test_states_on_the_way(name: str, opening_cents: int, states: list[str]) -> 
     assert told == states
 
 
-def test_the_board_gets_what_may_move_and_what_moved() -> None:
-    """Each call begins and ends once, however often it is delivered."""
-    listened = Listened()
-    plan = faults(Fault.REPLY_LOST, Fault.DUPLICATE, Fault.OTHER_CONTENT)
-    deal(InProcess(), CLOSED, claim(), plan=plan, balances=listened)
-    assert sorted(listened.begun) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
-    assert sorted(listened.ended) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
-
-
 def test_the_board_gets_which_balances_are_of_a_repeat() -> None:
     """The first definite answer is new. The balance of a duplicate may be old, and that of an extra is left out."""
     listened = Listened()
@@ -904,18 +765,6 @@ def test_what_nobody_can_carry_any_more_is_abandoned() -> None:
     dealer.abandon()
     assert listened.ended == [("b1", None)]
     assert the_bet(dealer).lost
-
-
-def test_history_holds_every_post_of_a_bet() -> None:
-    """Extras among them, each with what was heard."""
-    courier = InProcess()
-    dealer = deal(courier, CLOSED, plan=faults(Fault.FORGED, Fault.DUPLICATE, Fault.OTHER_CONTENT))
-    assert [post for post, _ in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
-    assert [(str(post.extra), answer.code) for post, answer in the_bet(dealer).history][:4] == [
-        ("forged", "INVALID_SIGNATURE"), ("None", None), ("duplicate", None),
-        ("other-content", "DUPLICATE_TRANSACTION"),
-    ]  # fmt: skip
-    assert [post.serial for post, _, _ in courier.posts] == [*range(1, len(courier.posts) + 1)]
 
 
 @pytest.mark.parametrize("amount", [1, MAX_AMOUNT_CENTS - 1, MAX_AMOUNT_CENTS], ids=["least", "below most", "most"])

@@ -51,13 +51,6 @@ def test_a_fault_that_chance_forgets_is_laid_on_a_call() -> None:
     assert all(140 <= later - earlier <= 146 for earlier, later in pairwise(places))
 
 
-def test_a_longer_run_has_the_same_faults() -> None:
-    """Up to the end of the shorter one; what is asked for with a rate of 0 is not laid."""
-    some = dealing.faults(Fault.RESET, Fault.SLOW, rate=0.03)
-    assert _drawn(some, each_occurs=True, bets=500) == _drawn(some, each_occurs=True, bets=900)[:500]
-    assert not any(_drawn(dealing.faults(Fault.RESET, rate=0.0), each_occurs=True, bets=200))
-
-
 def test_of_two_faults_on_the_wire_one_occurs() -> None:
     """So none is laid beside another."""
     both = FaultPlan({Fault.RESET: 1e-9, Fault.SLOW: 1.0})

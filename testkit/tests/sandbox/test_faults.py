@@ -38,7 +38,6 @@ def test_every_fault_is_described_once() -> None:
     ("text", "plan"),
     [
         pytest.param("none", FaultPlan(), id="none"),
-        pytest.param(" none ", FaultPlan(), id="none among spaces"),
         pytest.param(
             "all",
             FaultPlan({fault: DEFAULT_RATE for fault in OF_WEBHOOKS if fault not in LASTING_FAULTS}),
@@ -51,12 +50,9 @@ def test_every_fault_is_described_once() -> None:
         ),
         pytest.param("reset", FaultPlan({Fault.RESET: 0.03}), id="a name alone is 3 %"),
         pytest.param("reset=0.5", FaultPlan({Fault.RESET: 0.5}), id="a rate"),
-        pytest.param("reset=0", FaultPlan({Fault.RESET: 0.0}), id="the least rate"),
         pytest.param("reset=1", FaultPlan({Fault.RESET: 1.0}), id="the highest rate"),
         pytest.param("reset=5%", FaultPlan({Fault.RESET: 0.05}), id="percent"),
-        pytest.param("reset=100%", FaultPlan({Fault.RESET: 1.0}), id="the highest percentage"),
         pytest.param("reset@3", FaultPlan({}, {Fault.RESET: 3}), id="the third call"),
-        pytest.param("reset@1", FaultPlan({}, {Fault.RESET: 1}), id="the first call"),
         pytest.param(
             "reply-lost=0.05, forged=1%,api-429@2",
             FaultPlan({Fault.REPLY_LOST: 0.05, Fault.FORGED: 0.01}, {Fault.API_429: 2}),
@@ -73,35 +69,16 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
     ("text", "told"),
     [
         pytest.param("", "'' cannot be read. Pass all or none alone, or faults with commas", id="nothing"),
-        pytest.param(
-            "reset,,slow",
-            "'reset,,slow' cannot be read. Pass all or none alone, or faults with commas",
-            id="nothing between commas",
-        ),
         pytest.param("thunder", "no fault 'thunder'", id="an unknown name"),
         pytest.param("Reset", "no fault 'Reset'. Pass some of request-lost, reply-lost,", id="another case"),
-        pytest.param("bad-network=5%", "or the name of a preset alone: bad-network,", id="a preset with a rate"),
-        pytest.param("thunder=0.1", "no fault 'thunder'", id="an unknown name with a rate"),
         pytest.param("reset=1.01", "or from 0% to 100%, not 1.01.", id="above 1"),
-        pytest.param("reset=5", "or from 0% to 100%, not 5.", id="percent without its sign"),
-        pytest.param("reset=101", "to 100%, not 101.", id="above 100 of a hundred"),
         pytest.param("reset=101%", "to 100%, not 1.01.", id="above 100 %"),
         pytest.param("reset=-0.1", "'reset=-0.1' cannot be read. Pass reset, reset=0.05", id="below 0"),
-        pytest.param("reset=1.2.3", "cannot be read", id="no number"),
-        pytest.param("reset=nan", "cannot be read", id="not a number"),
-        pytest.param("reset=", "cannot be read", id="an empty rate"),
         pytest.param("reset@0", "must be 1 or more, not 0", id="calls count from 1"),
-        pytest.param("reset@", "cannot be read", id="an empty number"),
-        pytest.param("reset@" + "9" * 5_000, "cannot be read", id="a number too long to be read"),
         pytest.param("reset=0.1@2", "cannot be read", id="a rate and a number"),
-        pytest.param(",", "',' cannot be read. Pass all or none alone, or faults with commas", id="a comma alone"),
         pytest.param(
             "all,reset", "'all,reset' cannot be read. Pass all or none alone, or faults with commas", id="all and more"
         ),
-        pytest.param(
-            "all=200%", "'all=200%' cannot be read. Pass all or none alone, or faults with commas", id="all with a rate"
-        ),
-        pytest.param("reset,none", "Pass all or none alone, or faults with commas", id="none and more"),
     ],
 )
 def test_what_cannot_be_asked_for(text: str, told: str) -> None:
@@ -141,13 +118,6 @@ def test_which_call_is_struck_follows_from_its_draw_alone() -> None:
     assert struck == [alone.struck(draw, OF_WEBHOOKS) for draw in draws]
     assert [Fault.RESET in each for each in struck] == [Fault.RESET in more.struck(draw, OF_WEBHOOKS) for draw in draws]
     assert struck != [alone.struck(f"8{draw[1:]}", OF_WEBHOOKS) for draw in draws]
-
-
-def test_only_what_is_possible_strikes() -> None:
-    """A rollback cannot come before a withdraw that is never cancelled."""
-    plan = FaultPlan(dict.fromkeys(Fault, 1.0))
-    assert plan.struck("x", ()) == ()
-    assert plan.struck("x", (Fault.EARLY_DEPOSIT, Fault.RESET)) == (Fault.EARLY_DEPOSIT, Fault.RESET)
 
 
 def test_switches_are_turned_on_and_off() -> None:
@@ -202,27 +172,6 @@ def test_of_many_calls_to_the_wallet_at_once_one_is_struck() -> None:
         assert Counter(struck) == {(Fault.RESET,): 1, (): 7}
 
 
-def test_of_many_calls_of_the_api_at_once_one_is_struck() -> None:
-    """From any thread."""
-    for _ in range(20):
-        switches = FaultSwitches()
-        switches.set_nth("api-500", 1)
-        with ThreadPoolExecutor(8) as threads:
-            struck = list(threads.map(switches.strike_api, "abcdefgh"))
-        assert Counter(struck) == {Fault.API_500: 1, None: 7}
-
-
-def test_switches_may_be_turned_from_any_thread() -> None:
-    """No turn is lost."""
-    switches = FaultSwitches()
-    with ThreadPoolExecutor(8) as threads:
-        for fault in Fault:
-            threads.submit(switches.set, fault, 0.5)
-            threads.submit(switches.set_nth, fault, 7)
-    assert Counter(switches.plan.rates.values()) == {0.5: len(Fault)}
-    assert set(switches.plan.nth) == set(Fault)
-
-
 @pytest.mark.parametrize("preset", FAULT_PRESETS.values(), ids=list(FAULT_PRESETS))
 def test_a_preset_is_asked_for_by_its_name(preset: FaultPreset) -> None:
     """The plan has its faults and knows its name; changed, or with another fault, it is the preset no longer."""
@@ -235,9 +184,3 @@ def test_a_preset_is_asked_for_by_its_name(preset: FaultPreset) -> None:
         changed = FaultPlan.parse(f"{preset.name},{more}")
         assert changed.rates.keys() >= preset.rates.keys()
         assert changed.preset is None
-
-
-@pytest.mark.parametrize("text", ["none", "all", "reply-lost"])
-def test_other_plans_are_no_preset(text: str) -> None:
-    """Neither is none at all."""
-    assert FaultPlan.parse(text).preset is None

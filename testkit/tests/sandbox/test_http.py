@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
@@ -19,9 +18,7 @@ from tests.support.signed_http import BET, GAMES, GRANT, ROUND, RawCall, SignedH
 
 pytestmark = pytest.mark.outside
 
-NOWHERE = (404, {"error": "Not found"})
 TOO_LARGE = (413, {"error": "Request body too large"})
-INVALID = (400, {"error": "Invalid request"})
 
 
 @contextmanager
@@ -43,72 +40,6 @@ def read_all(bare: socket.socket) -> bytes:
     return received
 
 
-@pytest.mark.parametrize("path", [GAMES, BET + "b", ROUND, GRANT])
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param("v0.1", id="an older version"),
-        pytest.param("v0.3", id="a newer version"),
-        pytest.param("v1", id="version 1"),
-        pytest.param("", id="no version"),
-    ],
-)
-def test_the_version_is_part_of_the_path(http: SignedHttp, path: str, change: str) -> None:
-    """The Operator API lies under /api/v0.2, and nowhere else (spec §9)."""
-    method = "POST" if path in {ROUND, GRANT} else "GET"
-    elsewhere = path.replace("v0.2", change).replace("//", "/")
-    assert outcome(http.call(RawCall(method, elsewhere, signed=b"acme"))) == NOWHERE
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/api/v0.2",
-        GAMES + "/",
-        "/" + GAMES,
-        GAMES.upper(),
-        GAMES.replace("-", "%2D"),
-        BET.rstrip("/"),
-        BET,
-        BET + "a/b",
-        BET + "a/",
-        ROUND + "/",
-        GRANT.replace("/grant", ""),
-        "/api/v0.2/../v0.2/fetch-games",
-        "/wallet/withdraw",
-        "/openapi.json/",
-    ],
-)
-def test_there_is_nothing_beside_the_four_calls(http: SignedHttp, path: str) -> None:
-    """Four methods and paths, matched as they stand on the request line (spec §4.2)."""
-    assert outcome(http.call(RawCall("GET", path, signed=b"acme"))) == NOWHERE
-
-
-@pytest.mark.parametrize(("path", "allowed"), [(GAMES, "GET"), (BET + "b", "GET"), (ROUND, "POST"), (GRANT, "POST")])
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
-def test_each_path_has_one_method(http: SignedHttp, path: str, allowed: str, method: str) -> None:
-    """Another method is refused, and told which one there is (spec §4.2; assumed: docs/decisions/0017)."""
-    response = http.send(RawCall(method, path, signed=b""), {})
-    if method == allowed:
-        assert outcome(response) == INVALID
-    else:
-        assert (*outcome(response), response.headers["allow"]) == (405, {"error": "Method not allowed"}, allowed)
-
-
-def test_a_head_request_gets_no_body(http: SignedHttp) -> None:
-    """HEAD is none of the methods of the API, and HTTP gives its answer no body (spec §4.2)."""
-    response = http.send(RawCall("HEAD", GAMES, signed=b""), {})
-    assert (response.status_code, response.headers["allow"], response.content) == (405, "GET", b"")
-
-
-@pytest.mark.parametrize("query", ["?", "?page=2", "?a=/../b"])
-def test_a_query_changes_nothing(http: SignedHttp, sandbox: Sandbox, query: str) -> None:
-    """The specification knows no query; one is neither signed nor read (spec §4.2, §5)."""
-    bet_id = sandbox.bet_ids["OPEN"]
-    assert http.fetch_bet(bet_id, segment=bet_id + query).json()["reference_id"] == bet_id
-
-
 def padded_grant(sandbox: Sandbox, size: int) -> bytes:
     """Return a sound grant of *size* bytes."""
     body = json.dumps(terms(sandbox.instance_id, note="")).encode()
@@ -118,7 +49,7 @@ def padded_grant(sandbox: Sandbox, size: int) -> bytes:
 @pytest.mark.parametrize("path", [GRANT, ROUND])
 @pytest.mark.parametrize("chunked", [False, True], ids=["with its length announced", "in chunks"])
 def test_a_body_has_a_limit(sandbox: Sandbox, http: SignedHttp, path: str, chunked: bool) -> None:
-    """1 MiB is read and a byte more is not; the specification names no limit (spec §8; docs/decisions/0017)."""
+    """1 MiB is read and a byte more is not; the specification names no limit (spec §8; docs/decisions/0009)."""
     for size, is_read in ((MAX_BODY_BYTES, True), (MAX_BODY_BYTES + 1, False)):
         body = padded_grant(sandbox, size)
         assert len(body) == size
@@ -139,7 +70,7 @@ def test_a_body_has_a_limit(sandbox: Sandbox, http: SignedHttp, path: str, chunk
     ],
 )
 def test_a_body_over_the_limit_is_not_read_to_its_end(sandbox: Sandbox, start: bytes) -> None:
-    """The refusal comes at once, and then the connection ends (docs/decisions/0017)."""
+    """The refusal comes at once, and then the connection ends (docs/decisions/0009)."""
     with connection(sandbox) as bare:
         bare.sendall(b"POST %s HTTP/1.1\r\nHost: sandbox\r\n%s" % (GRANT.encode(), start))
         head, _, body = read_all(bare).partition(b"\r\n\r\n")
@@ -162,49 +93,8 @@ def test_a_connection_serves_many_calls(sandbox: Sandbox, http: SignedHttp) -> N
     kept.close()
 
 
-def test_an_answer_does_not_wait_for_acknowledgements(http: SignedHttp) -> None:
-    """A kept connection answers in a few milliseconds: two packets held back by TCP would take 40 (spec §4.2)."""
-    call = http.games_call()
-    headers = http.credentials(call.signed)
-    seconds = []
-    for _ in range(20):
-        begun = time.perf_counter()
-        http.send(call, headers)
-        seconds.append(time.perf_counter() - begun)
-    assert min(seconds[10:]) < 0.035
-
-
-def test_pipelined_calls_are_answered_in_order(sandbox: Sandbox, http: SignedHttp) -> None:
-    """Two requests in one packet are two requests (spec §4.2)."""
-    credentials = "".join(f"{name}: {value}\r\n" for name, value in http.credentials(b"acme:b").items())
-    one = f"GET {BET}b HTTP/1.1\r\nHost: sandbox\r\n{credentials}\r\n"
-    two = "GET /nowhere HTTP/1.1\r\nHost: sandbox\r\nConnection: close\r\n\r\n"
-    with connection(sandbox) as bare:
-        bare.sendall((one + two).encode())
-        received = read_all(bare)
-    assert received.index(b'{"status":"NOT_FOUND"}') < received.index(b'{"error":"Not found"}')
-
-
-@pytest.mark.parametrize(
-    "start",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"POST /api", id="half a request line"),
-        pytest.param(b"POST %s HTTP/1.1\r\nHost: sandbox\r\n" % GRANT.encode(), id="half the headers"),
-        pytest.param(b"POST %s HTTP/1.1\r\nHost: s\r\nContent-Length: 9\r\n\r\n{" % GRANT.encode(), id="half the body"),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS"),
-        pytest.param(b"GET /\xff HTTP/1.1\r\nHost: sandbox\r\n\r\n", id="a path that is no ASCII"),
-    ],
-)
-def test_who_hangs_up_harms_nobody(sandbox: Sandbox, http: SignedHttp, start: bytes) -> None:
-    """A client that goes away in the middle leaves a service that answers the next (spec §4.2)."""
-    with connection(sandbox) as bare:
-        bare.sendall(start)
-    assert http.fetch_games().status_code == 200
-
-
 def test_the_date_is_the_services(own_sandbox: Sandbox) -> None:
-    """The Date header follows the service's clock, so that a client may measure its skew (docs/decisions/0017)."""
+    """The Date header follows the service's clock, so that a client may measure its skew (docs/decisions/0009)."""
     response = httpx.get(own_sandbox.base_url, trust_env=False, verify=False)
     assert parsedate_to_datetime(response.headers["date"]).timestamp() * 1000 == NOW_MILLIS
 

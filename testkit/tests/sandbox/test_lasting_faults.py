@@ -9,7 +9,6 @@ from game_operator.errors import TransportError
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
-from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox.dealing.carrying import play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet, ServiceState
@@ -17,7 +16,6 @@ from game_operator_testkit.sandbox.dealing.plan import BetEnd
 from testkit.tests.sandbox.dealing import InProcess, bet, deal, disagreements, faults, problems, round_of
 
 WAGER, WON = 500, 1_250
-KEYS = ThrowAwayKeys()
 LOST, HELD = LASTING_FAULTS
 
 
@@ -40,19 +38,6 @@ KEPT_BACK = [
     pytest.param(HELD, BetEnd.CLOSED, ServiceState.CLOSED, id="a deposit is held"),
     pytest.param(HELD, BetEnd.ROLLED_BACK, ServiceState.ROLLED_BACK, id="a rollback is held"),
 ]
-
-
-@pytest.mark.parametrize(("fault", "end", "state"), KEPT_BACK)
-def test_a_settlement_that_is_kept_back(fault: Fault, end: BetEnd, state: ServiceState) -> None:
-    """The bet is over for the service and OPEN at the wallet, which was sent its withdraw alone."""
-    courier, jackpot_cents = InProcess(), 70_000 if end is BetEnd.CLOSED else 0
-    dealer = deal(courier, round_of(bet(end=end, jackpot_cents=jackpot_cents)), plan=faults(fault))
-    dealt = dealt_bet(dealer)
-    assert (dealt.state, dealt.unsent, dealt.problems) == (state, fault, [])
-    assert courier.code_of("b1") == "OPEN"
-    assert [post.path for post, _, _ in courier.posts] == ["/withdraw"]
-    assert dealer.faults.struck == {fault: 1}
-    assert len(disagreements(dealer, courier)) == 2
 
 
 @pytest.mark.parametrize(("fault", "end", "state"), KEPT_BACK)
@@ -81,12 +66,6 @@ def test_what_is_kept_back_overtakes_nothing(fault: Fault, early: Fault) -> None
     dealer = deal(courier, round_of(bet(end=end)), plan=faults(fault, early))
     assert dealer.faults.struck == {fault: 1}
     assert courier.posts[0][0].path == "/withdraw"
-
-
-def test_of_both_faults_the_first_strikes() -> None:
-    """One bet is kept back for one reason."""
-    dealer = deal(InProcess(), round_of(bet()), plan=faults(*LASTING_FAULTS))
-    assert dealer.faults.struck == {LOST: 1}
 
 
 def test_a_refused_bet_is_not_struck() -> None:

@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.errors import AuthenticationError, ConfigurationError, ServiceError, UnexpectedResponseError
+from game_operator.errors import AuthenticationError, ServiceError, UnexpectedResponseError
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
-from game_operator.protocol.exact_json import encode_json
 from game_operator_testkit.provider.keys import ThrowAwayKeys, new_key
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
@@ -37,30 +36,6 @@ def test_another_win_is_told_so_often(sandbox: InProcessSandbox, times: int | No
         assert client.fetch_bet(sandbox.bet_ids["LOST"]) == other
         sandbox.lies.clear()
         assert client.fetch_bet(bet_id) == true
-
-
-def test_another_player_and_another_bet(sandbox: InProcessSandbox) -> None:
-    """A later lie about the same bet replaces the earlier one."""
-    bet_id, other_id = sandbox.bet_ids["OPEN"], sandbox.bet_ids["CLOSED"]
-    with sandbox.client() as client:
-        true, other = client.fetch_bet(bet_id), client.fetch_bet(other_id)
-        sandbox.lies.about_bet(bet_id, {"player_id": "mallory"})
-        told = client.fetch_bet(bet_id)
-        assert isinstance(true, OpenBet)
-        assert told == true.model_copy(update={"player_id": "mallory"})
-        as_this = other.model_copy(update={"reference_id": bet_id})
-        sandbox.lies.about_bet(bet_id, as_this)
-        assert client.fetch_bet(bet_id) == as_this
-        # Our own client sees that the answer belongs to another question.
-        sandbox.lies.about_bet(bet_id, other)
-        with pytest.raises(UnexpectedResponseError, match="was asked for"):
-            client.fetch_bet(bet_id)
-        assert sandbox.live.recent(1)[0].response_body == encode_json(other.model_dump())
-        sandbox.lies.about_bet(bet_id, BetNotFound())
-        assert client.fetch_bet(bet_id) == BetNotFound()
-        known = true.model_copy(update={"reference_id": "bet-of-nobody"})
-        sandbox.lies.about_bet("bet-of-nobody", known)
-        assert client.fetch_bet("bet-of-nobody") == known
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"status":"CLOSED"}', b"\xff\x00"])
@@ -108,15 +83,6 @@ def test_a_call_that_is_refused_hears_no_lie(sandbox: InProcessSandbox) -> None:
             client.fetch_bet(bet_id)
         assert client.fetch_bet(bet_id) == BetNotFound()
         assert isinstance(client.fetch_bet(bet_id), OpenBet)
-
-
-@pytest.mark.parametrize("times", [0, -1])
-def test_a_lie_is_told_at_least_once(sandbox: InProcessSandbox, times: int) -> None:
-    """Never is what clear() is for."""
-    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
-        sandbox.lies.about_bet("b", b"", times=times)
-    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
-        sandbox.lies.about_round("r", b"", times=times)
 
 
 @pytest.mark.outside

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from hypothesis import example, given, strategies
 from pydantic import TypeAdapter
 
-from game_operator.models import BetNotFound, ClosedBet, GameInfo, OpenBet, RolledBackBet, RoundFound
+from game_operator.models import ClosedBet, GameInfo, OpenBet, RolledBackBet, RoundFound
 from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature, sign
@@ -122,14 +122,10 @@ def test_fetch_bet_not_found(call: Caller) -> None:
     [
         pytest.param({"instance_id": "instance-1", "round_id": "round-1"}, ("round-1", None), id="by id"),
         pytest.param({"instance_id": "instance-1", "round_no": 12}, (None, 12), id="by number"),
-        pytest.param({"instance_id": "instance-1", "round_no": 12.0}, (None, 12), id="by number with .0"),
         pytest.param(
             {"round_no": 99, "round_id": "round-1", "instance_id": "instance-1"},
             ("round-1", 99),
             id="by both",
-        ),
-        pytest.param(
-            {"instance_id": "instance-1", "round_id": "round-1", "more": [1.5]}, ("round-1", None), id="unknown fields"
         ),
     ],
 )
@@ -155,7 +151,6 @@ def test_a_round_without_bets(call: Caller) -> None:
         pytest.param({"instance_id": "instance-1", "round_id": "round-9"}, id="an unknown id"),
         pytest.param({"instance_id": "instance-1", "round_no": 99}, id="an unknown number"),
         pytest.param({"instance_id": "instance-2", "round_id": "round-1"}, id="the round of another instance"),
-        pytest.param({"instance_id": "instance-2", "round_no": 12}, id="the number of another instance's round"),
         pytest.param({"instance_id": "instance-1", "round_id": "round-9", "round_no": 12}, id="the id counts"),
     ],
 )
@@ -178,20 +173,11 @@ def test_a_round_without_id_and_number(call: Caller, body: bytes) -> None:
     [
         b"",
         b"null",
-        b"[]",
-        b"{",
-        b"round-1",
         b'{"round_id":"round-1"}',
-        b'{"instance_id":null,"round_id":"round-1"}',
-        b'{"instance_id":5,"round_id":"round-1"}',
-        b'{"instance_id":"instance-1","round_id":5}',
         b'{"instance_id":"instance-1","round_id":null}',
-        b'{"instance_id":"instance-1","round_no":"12"}',
         b'{"instance_id":"instance-1","round_no":12.5}',
         b'{"instance_id":"instance-1","round_no":true}',
-        b'{"instance_id":"instance-1","round_no":null}',
         b'{"instance_id":"instance-1","round_no":NaN}',
-        b'{"instance_id":"instance-1","round_no":1e61}',
         b'{"instance_id":"instance-1","round_no":1e99999999999999999999}',
         b'{"instance_id":"\xff","round_id":"round-1"}',
         rb'{"instance_id":"\ud800","round_id":"round-1"}',
@@ -232,12 +218,21 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize(("changes", "code"), REFUSED)
 def test_each_refused_grant(call: Caller, world: SmallWorld, changes: JsonObject, code: str) -> None:
-    """400 with success false, the message of the table and its code; nothing is granted (spec §2.3, §7.2)."""
+    """400 with success false, the message of the table and its code; nothing is granted (spec §2.2, §2.3, §7.2, §8)."""
     assert call("POST", GRANT, wire(grant_request(reference_id="used"))).status == 200
     response = call("POST", GRANT, wire(grant_request(**changes)))
     assert response.status == 400
     assert _json(response) == {"success": False, "message": MESSAGES[code], "error_code": code}
     assert len(world.granted) == 1
+
+
+def test_the_least_and_the_greatest_of_a_grant(call: Caller) -> None:
+    """Each limit itself is granted (spec §2.2, §8)."""
+    numbers = ("count", "wager_amount_cents", "expire_duration_millis")
+    least = dict.fromkeys(numbers, 1) | {"player_id": "p", "reference_id": "r"}
+    greatest = dict(zip(numbers, (50, 1_000_000, 2_592_000_000), strict=True))
+    for grant in (least, greatest | {"player_id": "日" * 100, "reference_id": "r" * 100}):
+        assert call("POST", GRANT, wire(grant_request(**grant))).status == 200
 
 
 def test_every_code_has_a_case() -> None:
@@ -246,7 +241,7 @@ def test_every_code_has_a_case() -> None:
 
 
 def test_a_reference_id_is_unique_for_its_instance(call: Caller, world: SmallWorld) -> None:
-    """The same reference on another instance is another grant (spec §2.2, §8)."""
+    """The same reference on another instance is another grant (spec §2.2, §7.2, §8)."""
     world.instances = frozenset({"instance-1", "instance-2"})
     for instance, status in (("instance-1", 200), ("instance-2", 200), ("instance-1", 400), ("instance-2", 400)):
         assert call("POST", GRANT, wire(grant_request(instance_id=instance))).status == status
@@ -258,27 +253,19 @@ def test_a_reference_id_is_unique_for_its_instance(call: Caller, world: SmallWor
         b"",
         b"null",
         b"[]",
-        b'"grant"',
         b"{}",
-        wire(grant_request(count="5")),
         wire(grant_request(count=5.5)),
         wire(grant_request(count=True)),
-        wire(grant_request(wager_amount_cents=None)),
-        wire(grant_request(player_id=7)),
         wire(grant_request(reference_id=None)),
-        wire(grant_request(instance_id=False)),
-        wire(grant_request(count=hole()), "NaN"),
         wire(grant_request(count=hole()), "1e99999999999999999999"),
-        wire(grant_request(count=hole()), "9" * 5000),
         wire(grant_request(player_id=hole()), r'"\udc00"'),
         GRANT_BODY[:-1],
         GRANT_BODY + b"x",
         b"\xef\xbb\xbf" + GRANT_BODY,
-        GRANT_BODY.decode().encode("utf-16"),
     ],
 )
 def test_a_malformed_grant_request(call: Caller, world: SmallWorld, body: bytes) -> None:
-    """A body that cannot be read is a 400 (assumed: docs/decisions/0004; spec §4.2), and grants nothing."""
+    """A body that cannot be read is a 400 (assumed: docs/decisions/0008; spec §4.2), and grants nothing."""
     response = call("POST", GRANT, body)
     assert (response.status, _json(response)) == (400, {"error": "Invalid request"})
     assert world.asked == []
@@ -305,34 +292,12 @@ def test_numbers_of_a_grant_may_be_spelled_with_a_point(call: Caller) -> None:
 def test_missing_headers(
     method: str, path: str, body: bytes, kept: tuple[int, ...], world: SmallWorld, private_key: RSAPrivateKey
 ) -> None:
-    """400 without one of the two headers, on all four (spec §5; docs/decisions/0004), and with one too many."""
+    """400 without one of the two headers, or with one too many (spec §4.2, §5, §7.3; docs/decisions/0008)."""
     pairs = _headers(private_key, _to_sign(path, body))
     request = HttpRequest(method, path, tuple(pairs[index] for index in kept), body)
     response = answer(request, world, now_millis=0)
     assert (response.status, _json(response)) == (400, {"error": "Invalid request"})
     assert world.asked == []
-
-
-@every_endpoint
-@pytest.mark.parametrize("index", [0, 1])
-def test_empty_headers(
-    method: str, path: str, body: bytes, index: int, world: SmallWorld, private_key: RSAPrivateKey
-) -> None:
-    """An empty header is as good as none (spec §5)."""
-    pairs = list(_headers(private_key, _to_sign(path, body)))
-    pairs[index] = (pairs[index][0], b"")
-    assert answer(HttpRequest(method, path, tuple(pairs), body), world, now_millis=0).status == 400
-
-
-@every_endpoint
-def test_header_names_have_no_case(
-    method: str, path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey
-) -> None:
-    """Any case of the names will do, as anywhere in HTTP (spec §5)."""
-    for change in (bytes.lower, bytes.upper):
-        world.granted.clear()
-        pairs = tuple((change(name), value) for name, value in _headers(private_key, _to_sign(path, body)))
-        assert answer(HttpRequest(method, path, pairs, body), world, now_millis=0).status == 200
 
 
 @every_endpoint
@@ -351,7 +316,7 @@ def test_an_unknown_operator(
 def test_a_wrong_signature(
     call: Caller, method: str, path: str, body: bytes, world: SmallWorld, other_key: RSAPrivateKey
 ) -> None:
-    """401 when something else was signed, by another key, or the request was changed since (spec §5, §7.3)."""
+    """401 when something else was signed, by another key, or the request was changed since (spec §4.2, §5, §7.3)."""
     right = _to_sign(path, body)
     assert call(method, path, body).status == 200
     world.asked.clear()
@@ -372,15 +337,9 @@ def test_every_byte_of_a_body_is_signed(path: str, body: bytes, world: SmallWorl
     assert world.asked == []
 
 
-@pytest.mark.parametrize(("path", "body"), [(GAMES, b""), (BET, b"")])
-def test_a_get_signs_no_body(call: Caller, path: str, body: bytes) -> None:
-    """A GET has no body; one that comes along changes nothing about what is signed (spec §4.2, §5)."""
-    assert call("GET", path, body + b"x").status == 200
-
-
 @every_endpoint
 def test_an_inactive_operator(call: Caller, method: str, path: str, body: bytes, world: SmallWorld) -> None:
-    """403 when the account is inactive; from fetch-games, which has no 403, 401 (spec §5; docs/decisions/0004)."""
+    """403 for an inactive account, and 401 from fetch-games (spec §4.2, §5, §7.3; docs/decisions/0008)."""
     world.active = False
     response = call(method, path, body)
     if path == GAMES:
@@ -395,15 +354,9 @@ def test_an_inactive_operator(call: Caller, method: str, path: str, body: bytes,
     ("path", "call"),
     [
         pytest.param(GAMES, Call("fetch-games"), id="games"),
-        pytest.param(GAMES + "?a=b", Call("fetch-games"), id="with a query"),
-        pytest.param("/api/v0.2/fetch-bet/a%2Fb", Call("fetch-bet", "a/b"), id="a slash in an id"),
-        pytest.param("/api/v0.2/fetch-bet/a%2fb", Call("fetch-bet", "a/b"), id="small hex digits"),
-        pytest.param("/api/v0.2/fetch-bet/..%252f", Call("fetch-bet", "..%2f"), id="an escaped escape"),
-        pytest.param("/api/v0.2/fetch-bet/50%25", Call("fetch-bet", "50%"), id="a percent sign"),
         pytest.param("/api/v0.2/fetch-bet/a+b", Call("fetch-bet", "a+b"), id="a plus stays a plus"),
         pytest.param("/api/v0.2/fetch-bet/a%20b?x=1", Call("fetch-bet", "a b"), id="a space, and a query"),
         pytest.param("/api/v0.2/fetch-bet/%E6%97%A5%E6%9C%AC", Call("fetch-bet", "日本"), id="UTF-8"),
-        pytest.param("/api/v0.2/fetch-bet/%00", Call("fetch-bet", "\0"), id="NUL"),
         pytest.param("/api/v0.2/fetch-bet/fetch-games", Call("fetch-bet", "fetch-games"), id="the name of an endpoint"),
     ],
 )
@@ -412,31 +365,18 @@ def test_recognised(path: str, call: object) -> None:
     assert recognise(HttpRequest("GET", path, ())) == call
 
 
-def test_posts_are_recognised() -> None:
-    """The two POSTs are told apart by their paths (spec §4.2)."""
-    assert recognise(HttpRequest("POST", ROUND, (), b"body")) == Call("fetch-round-bets", body=b"body")
-    assert recognise(HttpRequest("POST", GRANT, (), b"body")) == Call("free-bet/grant", body=b"body")
-
-
 @pytest.mark.parametrize(
     "path",
     [
         "/",
-        "",
-        "/api/v0.2",
-        "/api/v0.2/",
         "/api/v0.2/fetch-games/",
         "/api/v0.2/fetch-bet",
         "/api/v0.2/fetch-bet/",
         "/api/v0.2/fetch-bet/a/b",
         "/api/v0.2/fetch-bet/../fetch-games",
-        "/api/v0.2/fetch-round-bets/",
-        "/api/v0.2/free-bet",
         "/api/v0.1/fetch-games",
-        "/api/v0.3/fetch-games",
         "/fetch-games",
         "/API/V0.2/FETCH-GAMES",
-        "//api/v0.2/fetch-games",
         "/api/v0.2/fetch%2Dgames",
     ],
 )
@@ -499,22 +439,3 @@ def test_any_request_is_answered(
     response = answer(HttpRequest(method, path, headers, body), SmallWorld(public_key), now_millis=0)
     assert response.status in {400, 401, 404, 405}
     assert "error" in _json(response)
-
-
-@given(body=strategies.binary(max_size=60) | JSON_VALUES.map(wire) | strategies.just(GRANT_BODY))
-@examples(100)
-def test_any_signed_body_is_answered(private_key: RSAPrivateKey, public_key: RSAPublicKey, body: bytes) -> None:
-    """A genuine operator may sign any nonsense: it is answered, and grants nothing unless it is a grant (spec §4.2)."""
-    world = SmallWorld(public_key)
-    for path in (ROUND, GRANT):
-        response = answer(HttpRequest("POST", path, _headers(private_key, body), body), world, now_millis=0)
-        assert response.status == (200 if body == GRANT_BODY and path == GRANT else 400)
-        _json(response)
-
-
-def test_the_world_s_models_are_answered_as_they_are(call: Caller, world: SmallWorld) -> None:
-    """What the world says is what goes out: NOT_FOUND has one member, a bet all of its own (spec §2.4)."""
-    world.placed["bet-1"] = BetNotFound()
-    assert call("GET", BET).body == b'{"status":"NOT_FOUND"}'
-    world.placed["bet-1"] = ClosedBet(**bet("CLOSED", won=0))
-    assert list(_json(call("GET", BET))) == [*bet(), "won"]

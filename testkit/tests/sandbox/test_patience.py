@@ -2,12 +2,11 @@
 
 import asyncio
 from contextlib import suppress
-from threading import get_ident
 
 import pytest
 
 from game_operator.errors import RequestNotSentError, TransportError
-from game_operator.models.webhooks import DepositCall, Reply, WithdrawCall
+from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.money import Cents
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import Fault
@@ -56,18 +55,6 @@ def test_patience_ends(answer: Answer) -> None:
     assert posted(answer, answer, answer, patience=60, takes=0) == 3
 
 
-def test_the_end_is_told() -> None:
-    """For how long, and what was heard last."""
-    timeline, courier = Timeline(0), Canned((SILENCE, TROUBLE), 0)
-
-    async def everything() -> None:
-        for _ in range(2):
-            await timeline.carry(courier.post, Post(CALL))
-
-    with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
-        asyncio.run(everything())
-
-
 class Unreachable:
     """Cannot be reached so many times, and then answers."""
 
@@ -113,30 +100,3 @@ def test_an_answer_of_use_begins_it_anew(answer: Answer) -> None:
 def test_what_a_fault_hid_is_not_the_wallets(manner: Fault | None, extra: Fault | None) -> None:
     """A reply that we lost ourselves, and the refusal of a stranger."""
     assert posted(*[SILENCE] * 3, post=Post(CALL, manner=manner, extra=extra)) == 3
-
-
-def test_many_in_vain_are_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a call would be given up within the second that a database takes to start."""
-    slept: list[float] = []
-    here, real_sleep = get_ident(), asyncio.sleep
-
-    async def sleep(seconds: float) -> None:
-        # Servers of other tests may still sleep in their own threads.
-        if get_ident() == here:
-            slept.append(seconds)
-        else:
-            await real_sleep(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", sleep)
-    assert posted(*[TROUBLE] * 16, patience=60, takes=0) == 16
-    few_seconds = sum(slept)
-    slept.clear()
-    assert posted(*[TROUBLE] * 36, patience=60, takes=0) == 36
-    assert sum(slept) > few_seconds + 1.0
-
-
-@pytest.mark.parametrize(("early_code", "waits"), [("BET_NOT_FOUND", True), ("SYSTEM_ERROR", False)])
-def test_an_early_deposit_waits_for_its_answer_as_the_profile_says(early_code: str, waits: bool) -> None:
-    """BET_NOT_FOUND answers a deposit for good unless it is the profile's early_deposit_code."""
-    deposit = DepositCall(player_id="p", bet_id="b", amount_cents=1)
-    assert Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code).settles(deposit) is not waits

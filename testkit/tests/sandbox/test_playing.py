@@ -56,20 +56,6 @@ def test_so_many_are_under_way_at_once(concurrency: int) -> None:
     assert playing.next() is None
 
 
-def test_more_workers_than_work() -> None:
-    """They wait for what follows from the answers, and all go home in the end."""
-    courier = Counting()
-    asyncio.run(asyncio.wait_for(play(dealer(2), courier.post, concurrency=50), 10))
-    assert len(courier.order) == 4
-
-
-def test_nothing_to_play() -> None:
-    """An empty plan is played at once."""
-    courier = Counting()
-    asyncio.run(asyncio.wait_for(play(Dealer([]), courier.post, concurrency=3), 10))
-    assert not courier.order
-
-
 @pytest.mark.parametrize(("concurrency", "at_once"), [(1, False), (2, True)])
 def test_a_duplicate_arrives_beside_its_call_where_that_is_possible(concurrency: int, at_once: bool) -> None:
     """Alone, posts come one after the other, so that a run can be repeated."""
@@ -94,14 +80,3 @@ def test_a_wallet_that_nobody_can_reach_ends_it(concurrency: int) -> None:
         asyncio.run(play(dealer(), courier.post, concurrency=concurrency))
     gc.collect()
     assert len(started) <= 3 + concurrency
-
-
-def test_it_can_be_cancelled() -> None:
-    """Whoever does not want to wait gets away at once."""
-
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.02):
-                await play(dealer(500), Counting().post, concurrency=2)
-
-    asyncio.run(asyncio.wait_for(cancelled(), 10))

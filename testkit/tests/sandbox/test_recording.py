@@ -64,11 +64,6 @@ def test_calls_survive_a_restart(file: Path, odd: Exchange) -> None:
     assert kept_in(file).count == 4
 
 
-def test_another_file_is_another_run(tmp_path: Path) -> None:
-    """A page that is left open must not take its numbers for those of other calls."""
-    assert kept_in(tmp_path / "a.db").run != kept_in(tmp_path / "b.db").run
-
-
 @pytest.mark.parametrize(
     ("limit", "left"),
     [({"kept": 3}, [5, 4, 3]), ({"kept": 5}, [5, 4, 3, 2, 1]), ({"kept_bytes": 120}, [5, 4])],
@@ -86,17 +81,6 @@ def test_the_file_has_what_the_log_has(file: Path, limit: dict[str, int], left: 
     assert again.exchange(left[-1]) == live.exchange(left[-1])
 
 
-def test_a_smaller_log_takes_the_newest(file: Path) -> None:
-    """Of a file that another limit has filled."""
-    live = kept_in(file)
-    for _ in range(5):
-        live.record(exchange())
-    live.close_file()
-    again = kept_in(file, kept=2)
-    assert [each.number for each in again.recent()] == [5, 4]
-    assert again.record(exchange()).number == 6
-
-
 @pytest.mark.parametrize("before", [None, 0o644], ids=["a new file", "a file that others could read"])
 def test_only_its_owner_reads_it(file: Path, before: int | None) -> None:
     """It has the signatures that Live shows; SQLite's other files too are its owner's alone."""
@@ -108,13 +92,6 @@ def test_only_its_owner_reads_it(file: Path, before: int | None) -> None:
     files = list(file.parent.glob("calls.db*"))
     assert {mode(each) for each in files} == {0o600}
     assert any(SECRET in each.read_bytes() for each in files)
-
-
-@pytest.fixture
-def other_database(file: Path) -> Path:
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("CREATE TABLE account (player_id TEXT)")
-    return file
 
 
 @pytest.fixture
@@ -131,7 +108,7 @@ def text(file: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("kind", ["other_database", "later_version", "text"])
+@pytest.mark.parametrize("kind", ["later_version", "text"])
 def test_another_file_is_left_alone(kind: str, request: pytest.FixtureRequest) -> None:
     """Such as the wallet's own database: refused, with its bytes and its mode as they were."""
     path: Path = request.getfixturevalue(kind)
@@ -143,13 +120,6 @@ def test_another_file_is_left_alone(kind: str, request: pytest.FixtureRequest) -
         kept_in(path)
     assert refused.value.setting == "record"
     assert (path.read_bytes(), mode(path)) == (before, 0o640)
-
-
-@pytest.mark.parametrize("place", [".", "nothing/calls.db"], ids=["a folder", "in no folder"])
-def test_what_is_not_a_file_is_refused(tmp_path: Path, place: str) -> None:
-    """In the words of the system."""
-    with pytest.raises(ConfigurationError, match="directory"):
-        kept_in(tmp_path / place)
 
 
 def test_a_second_sandbox_cannot_use_it(file: Path) -> None:

@@ -130,20 +130,3 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     assert 0 < kinds["claim"] <= 50
     assert all(call.is_claim for call in again if isinstance(call, DepositCall))
     assert kinds.keys() == {"withdraw", "rollback", "claim"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        pytest.param({"faults": "all"}, id="all faults"),
-        pytest.param({"faults": "all", "retries": "cancel"}, id="and withdraws are cancelled"),
-    ],
-)
-@pytest.mark.parametrize("audit", AUDITS)
-@pytest.mark.drawn(4)
-def test_a_right_wallet_passes(changes: dict[str, Any], audit: str) -> None:
-    """Whatever went wrong before."""
-    report, _ = storm(audit=audit, concurrency=4, **changes)
-    assert report.differences == ()
-    assert report.passed

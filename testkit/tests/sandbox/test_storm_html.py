@@ -52,23 +52,6 @@ def test_a_failed_storm() -> None:
     assert all(value in text for _, value in failed().figures)
 
 
-def test_a_passed_storm() -> None:
-    """No difference, and nothing to do."""
-    report, _ = storm(bets=30)
-    text = _Text(html(report)).text
-    assert "Service and wallet agree on all 30 bets and 1 claim." in text
-    assert "certify" not in text
-
-
-def test_a_storm_that_broke_off() -> None:
-    """Why, how many calls are in doubt, and that not all was audited."""
-    text = _Text(html(replace(failed(), broken_off="The wallet has gone.", in_doubt=3))).text
-    assert "The storm broke off." in text
-    assert "The wallet has gone. 3 calls had no definite answer. What became of them is in doubt." in text
-    assert "each balance was audited" not in text
-    assert "each balance was audited" in _Text(html(failed())).text
-
-
 def test_nothing_on_it_runs() -> None:
     """What a wallet answered is escaped, the policy admits one style, and there is no script."""
     evil = replace(failed().differences[0], wallet="<script>alert(1)</script>", history=('"><img src=x onerror=y>',))

@@ -30,16 +30,6 @@ def wrong(board: BalanceBoard) -> dict[str, PlayerBalance]:
     return {player.player_id: player for player in board.players() if not player.agrees}
 
 
-def test_right_balances_are_no_finding() -> None:
-    """Each follows from the one before."""
-    board = board_of(p1=1_000)
-    first, second = bets(2)
-    told(board, first, 500, -500)
-    told(board, second, 400, -100)
-    told(board, first, 900, 500)
-    assert wrong(board) == {}
-
-
 def test_the_very_first_balance_is_held_against_the_opening_one() -> None:
     """It is not believed just because it is the first."""
     board = board_of(p1=1_000)

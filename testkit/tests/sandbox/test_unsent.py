@@ -66,13 +66,6 @@ def test_a_settlement_is_kept_back_and_sent_late(
     assert provider.service.held == 0
 
 
-def test_a_settlement_is_sent_at_once_by_default(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """As always; and there is nothing to release."""
-    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700)
-    assert (played.unsent, len(played.deliveries)) == ((), 2)
-    assert provider.release_held(lost=True) == ()
-
-
 def test_what_is_late_moves_nothing_once_the_bet_is_settled(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
     """The call that the operator applied by hand from fetch-bet's answer comes again from the service."""
     played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
@@ -92,67 +85,6 @@ def test_what_is_late_moves_nothing_once_the_bet_is_settled(provider: InProcessS
     assert not provider.service.balances.mistakes()
 
 
-def test_a_bet_settled_by_the_operator_makes_no_wrong_balance(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """While a settlement is kept back, the operator may settle the bet at any time."""
-    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="lose")
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    deposit = DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=played.round_id)
-    assert ledger.apply(deposit).applied
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert not provider.service.balances.mistakes()
-
-
-def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
-    provider: InProcessSandbox, ledger: MemoryLedger
-) -> None:
-    """Both late calls of one player move nothing, and the balance is what it was before them."""
-    for _ in range(2):
-        played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
-        with provider.client() as client:
-            found = client.fetch_bet(played.bet_ids[0])
-        assert isinstance(found, ClosedBet)
-        ledger.apply(DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=found.round_id))
-    provider.release_held()
-    assert ledger.balance("p1") == OPENING + 400
-    assert not provider.service.balances.mistakes()
-    # A balance that is wrong afterwards is found as ever.
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    ledger.adjust("p1", Decimal("1.00"), reference="by hand")
-    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert provider.service.balances.mistakes()
-
-
-def test_a_wallet_that_is_down_when_held_calls_are_released(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """They may be released again."""
-    for player_id in ("p1", "p2"):
-        provider.play_round(player_id=player_id, wager_cents=500, won_cents=700, settlement="hold")
-    wallet = provider.wallet
-
-    def down(path: str, headers: object, body: bytes) -> Any:
-        raise ConnectionError("down")
-
-    provider.wallet = down
-    with pytest.raises(ConnectionError):
-        provider.release_held()
-    assert provider.service.held == 2
-    provider.wallet = wallet
-    assert len(provider.release_held()) == 2
-    assert (ledger.balance("p1"), ledger.balance("p2")) == (OPENING + 200, OPENING + 200)
-
-
-def test_faults_by_rate_and_number(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
-    """The switches of a running sandbox have them, too."""
-    provider.faults.set_nth("settlement-held", 1)
-    assert provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
-    assert not provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
-    provider.faults.set("settlement-lost", 1)
-    played = provider.play_round(player_id="p1", wager_cents=500, cancel=True)
-    with provider.client() as client:
-        assert isinstance(client.fetch_bet(played.bet_ids[0]), RolledBackBet)
-    provider.faults.clear()
-    assert len(provider.release_held()) == 1
-
-
 def test_several_bets_in_a_round(provider: InProcessSandbox) -> None:
     """A round that several players share, one of whom nobody has played for."""
     first = provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
@@ -168,39 +100,6 @@ def test_several_bets_in_a_round(provider: InProcessSandbox) -> None:
     assert [each.player_id for each in found.bets] == ["p1", "p2", "stranger"]
     with pytest.raises(ConfigurationError, match="round 'round-of-nobody' of this instance is unknown"):
         provider.play_round(player_id="p1", wager_cents=500, round_id="round-of-nobody")
-
-
-def test_the_round_of_free_bets_is_found(provider: InProcessSandbox) -> None:
-    """Without bets: a wallet does not store free bets (spec §6)."""
-    with provider.client() as client:
-        granted = client.grant_free_bet(
-            player_id="p1", instance_id=provider.instance_id, count=3, wager_amount_cents=100,
-            expire_duration_millis=60_000, reference_id="r1",
-        )  # fmt: skip
-        played = provider.claim_free_bets(granted.free_bet_id)
-        found = client.fetch_round_bets(instance_id=provider.instance_id, round_id=played.round_id)
-    assert isinstance(found, RoundFound)
-    assert found.bets == ()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        pytest.param({"settlement": "late"}, "settlement 'late' is unknown", id="another settlement"),
-        pytest.param({"cancel": True, "won_cents": 5}, "wins nothing", id="a win of a cancelled bet"),
-    ],
-)
-def test_what_cannot_be_played(provider: InProcessSandbox, wrong: dict[str, Any], told: str) -> None:
-    """Nothing is sent."""
-    with pytest.raises(ConfigurationError, match=told):
-        provider.play_round(player_id="p1", wager_cents=500, **wrong)
-    assert provider.live.count == 0
-
-
-def test_nothing_is_released_without_a_wallet() -> None:
-    """Refused as a round would be."""
-    with InProcessSandbox(keys=KEYS) as sandbox, pytest.raises(ConfigurationError, match="knows no wallet"):
-        sandbox.release_held()
 
 
 @pytest.mark.anyio

@@ -24,7 +24,6 @@ __all__ = [
     "ChecksNoFunds",
     "CreditsWhatIsChanged",
     "ForgetsUnderLoad",
-    "KeepsAPart",
     "KeyedOnTxIdAlone",
     "LeavesLossesOpen",
     "NoTombstone",
@@ -121,17 +120,6 @@ class AnswersWithoutCrediting(WrongWallet):
         if self._seen % 7 or call.is_claim or self.ledger.bet(call.bet_id or "") is None:
             return super().deposit(call)
         self._slip(call)
-        return self._balance(call)
-
-
-class KeepsAPart(WrongWallet):
-    """Of each win one percent is not paid."""
-
-    def deposit(self, call: DepositCall) -> Reply:
-        outcome = self.ledger.apply(call, terms=self.terms)
-        if not outcome.applied or call.is_claim:
-            return outcome.reply()
-        self._slip(call, -(call.amount_cents // 100))
         return self._balance(call)
 
 

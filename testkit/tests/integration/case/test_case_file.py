@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Iterator
 from decimal import Decimal
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -12,29 +11,19 @@ import httpx
 import pytest
 
 from game_operator import OperatorClient
-from game_operator.backoffice import CaseFile, case_file
-from game_operator.backoffice.journal import Journal
-from game_operator.backoffice.journal_records import ItemResult, NewItem
-from game_operator.ledger import SqlLedger, TableAccounts, Terms
-from game_operator.ledger.office import Office
-from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.staff.findings import resolve_finding
+from game_operator.backoffice import case_file
+from game_operator.ledger import SqlLedger
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
-from game_operator.wallet import JoinedWallet, Wallet
+from game_operator.wallet import Wallet
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from testkit.tests.support.reconciling import KEYS
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.joined_wallets import of_sqlite3
-from tests.support.raw_sql import is_sqlite, run
-from tests.support.retention import drop
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
-
-DAY_MILLIS = 86_400_000
 
 
 def with_body(call: WebhookCall) -> Any:
@@ -61,11 +50,6 @@ def in_round(ledger: SqlLedger, sandbox: InProcessSandbox, **options: Any) -> st
     return sandbox.play_round(player_id="p1", wager_cents=500, **options).bet_ids[0]
 
 
-def texts(case: CaseFile) -> str:
-    """Return all contents as text."""
-    return json.dumps(case.contents)
-
-
 def test_all_rows_of_a_settled_bet(ledger: SqlLedger) -> None:
     """Bet, calls, postings with their sums, the account now; of the bodies what is kept, and no more is claimed."""
     played(ledger, withdraw("other"), withdraw(), deposit(), withdraw("b1-2"))
@@ -90,15 +74,10 @@ def test_all_rows_of_a_settled_bet(ledger: SqlLedger) -> None:
     [
         pytest.param([withdraw(), rollback()], ["withdraw", "rollback"], [-500, 500], id="rolled back"),
         pytest.param([rollback()], ["rollback", "withdraw"], [], id="a tombstone holds its withdraw's identity"),
-        pytest.param([withdraw(amount_cents=10**9)], ["withdraw"], [], id="declined"),
-        pytest.param(
-            [withdraw(tx_id="t1"), deposit(tx_id="t2")], ["withdraw", "deposit"], [-500, 1250], id="own tx_ids"
-        ),
         pytest.param(
             [withdraw(), claim(bet_id="b1")], ["withdraw", "deposit"], [-500, 300], id="a claim names the bet"
         ),
         pytest.param([claim(bet_id="b1")], ["deposit"], [300], id="only a claim names the bet"),
-        pytest.param([withdraw(action="RAIN")], ["withdraw"], [-500], id="a rain"),
     ],
 )
 def test_calls_are_found_by_their_identities(
@@ -114,25 +93,6 @@ def test_calls_are_found_by_their_identities(
         (each["operation"], each["tx_id"]) for each in of_ledger["calls"]
     }
     assert [each.delta_cents for each in history.movements] == deltas
-
-
-def test_a_rollback_with_an_identity_of_its_own_is_found(ledger: SqlLedger) -> None:
-    """Its bet does not name it, so all calls are read."""
-    terms = Terms(rules=Profile(rollback_tx_id="own"))
-    for call in (withdraw(), rollback(tx_id="anything")):
-        ledger.apply(with_body(call), terms=terms)
-    of_ledger = case_file(ledger, "b1").contents["ledger"]
-    assert [each["tx_id"] for each in of_ledger["calls"]] == ["withdraw:bet:b1", "anything"]
-    assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 500]
-
-
-def test_a_claims_body_is_kept(ledger: SqlLedger) -> None:
-    """Of all calls the ledger keeps a claim's body, byte for byte."""
-    call = claim(bet_id="b1")
-    played(ledger, call)
-    kept = case_file(ledger, "b1").contents["ledger"]["calls"][0]["body"]["kept"]
-    assert kept["data"] == encode_call(call).decode()
-    assert kept["sha256"] == sha256(encode_call(call)).hexdigest()
 
 
 def test_anomalies_resolved_or_not(ledger: SqlLedger) -> None:
@@ -154,49 +114,6 @@ def test_anomalies_resolved_or_not(ledger: SqlLedger) -> None:
     assert case_file(ledger, "b1").contents["summary"][-1] == "Open: 2 anomalies, 0 findings."
 
 
-def test_a_bet_id_in_an_unreadable_body_is_found_in_both_spellings(ledger: SqlLedger) -> None:
-    """As UTF-8 and escaped; and what is read of a body is what the database compares, byte for byte."""
-    bet_id = 'b\u00e9"\\%_'
-    for spelled in (json.dumps(bet_id), json.dumps(bet_id, ensure_ascii=False)):
-        ledger.keep_anomaly("deposit", "unreadable", b"\xff" + f'{{"x": {spelled}'.encode())
-    ledger.keep_anomaly("deposit", "unreadable", json.dumps(f"{bet_id}+").encode())
-    found = case_file(ledger, bet_id).contents["anomalies"]
-    assert [(each["id"], each["is_unreadable"]) for each in found] == [(1, True), (2, True)]
-
-
-def test_what_reconciliations_found(ledger: SqlLedger) -> None:
-    """Runs with verdict and evidence, findings with who resolved them and why; a campaign's items are no evidence."""
-    played(ledger, withdraw())
-    journal = Journal(ledger)
-    for kind, name in (("reconcile", ""), ("campaign", "summer")):
-        begun = journal.begin(
-            kind, name=name, source="", service="https://service|acme", parameters={}, interval_micros=1, actor="kim"
-        )
-        journal.add_page(begun, [NewItem("b1", {})], cursor="", ready=True)
-        chunk = journal.claim(begun.id, "one")
-        assert chunk is not None
-        finding = NewFinding("amount_differs", "b1", "The amount differs.", player_id="p1", evidence=b'{"won": 3}')
-        result = ItemResult("b1", "amount_differs", {}, evidence=b'{"won": 3}', digest=b"d")
-        journal.save(chunk, [result], findings=[finding] if kind == "reconcile" else [], done=True)
-    Office(ledger).write(lambda dialect: resolve_finding(1, "ann", "paid by hand", dialect))
-    contents = case_file(ledger, "b1").contents
-    (look,) = contents["reconciliations"]
-    assert (look["run_id"], look["verdict"], look["actor"], look["evidence"]["data"]) == (
-        1,
-        "amount_differs",
-        "kim",
-        '{"won": 3}',
-    )
-    (found,) = contents["findings"]
-    assert (found["detail"], found["resolved_by"], found["resolution"]) == (
-        "The amount differs.",
-        "ann",
-        "paid by hand",
-    )
-    assert found["evidence"]["data"] == '{"won": 3}'
-    assert case_file(ledger, "b1", source="elsewhere").contents["findings"] == []
-
-
 def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> None:
     """It says who settled the bet, and that the provider's own call moved nothing."""
 
@@ -214,45 +131,6 @@ def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> Non
     assert [each["operation"] for each in of_ledger["calls"]] == ["withdraw", "reconcile", "deposit"]
     assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
     assert "The provider's own call came after the bet was settled here, and moved nothing." in of_ledger["notes"]
-
-
-def test_a_bet_whose_postings_were_dropped(ledger: SqlLedger) -> None:
-    """What maintain has dropped is said, and is no fault."""
-    played(ledger, withdraw(), deposit(), claim(bet_id="b1"))
-    assert drop(ledger)
-    of_ledger = case_file(ledger, "b1").contents["ledger"]
-    assert of_ledger["postings"] == []
-    assert of_ledger["dropped_before_millis"] is not None
-    assert any("Old postings were dropped" in note for note in of_ledger["notes"])
-    assert of_ledger["calls"][-1]["body"] == {"sha256": None, "kept": None}
-
-
-def test_balances_in_the_operators_own_table(database_url: str) -> None:
-    """The account is that of the table; without the table its balance is not known, and the rest is."""
-    kind = "TEXT" if is_sqlite(database_url) else "text"
-    run(database_url, f"CREATE TABLE players (id {kind} PRIMARY KEY, balance INTEGER NOT NULL)")
-    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
-    accounts = TableAccounts(table="players", key="id", balance="balance")
-    with SqlLedger(database_url, accounts=accounts) as ledger:
-        played(ledger, withdraw(), deposit())
-        assert case_file(ledger, "b1").contents["ledger"]["account"]["balance_cents"] == 10_750
-    with SqlLedger(database_url) as ledger:
-        of_ledger = case_file(ledger, "b1").contents["ledger"]
-        assert of_ledger["account"]["balance_cents"] is None
-        assert of_ledger["account"]["error"]
-        assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
-
-
-def test_a_bet_in_the_operators_own_transaction(sqlite_url: str) -> None:
-    """A joined call leaves the same rows."""
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        wallet = JoinedWallet(ledger, partial(of_sqlite3, sqlite_url))
-        assert wallet.withdraw(with_body(withdraw())).code is None
-        assert wallet.deposit(with_body(deposit())).code is None
-        of_ledger = case_file(ledger, "b1").contents["ledger"]
-        assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
-        assert of_ledger["calls"][0]["body"]["sha256"] == sha256(encode_call(withdraw())).hexdigest()
 
 
 @pytest.mark.parametrize("cancel", [False, True], ids=["closed", "rolled back"])
@@ -291,15 +169,6 @@ def test_the_sides_differ(
     assert f"The two sides differ: {verdict.replace('_', ' ')}." in redacted["summary"]
 
 
-def test_a_bet_that_only_the_provider_knows(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
-    """It is known."""
-    with sandbox.client() as client:
-        case = case_file(ledger, sandbox.bet_ids["OPEN"], client=client)
-    assert case.is_known
-    assert case.contents["ledger"]["bet"] is None
-    assert case.contents["comparison"]["verdict"] == "unknown_here"
-
-
 def test_a_bet_that_nobody_knows(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
     """There is a case file, and it says so."""
     with sandbox.client() as client:
@@ -331,27 +200,6 @@ def test_a_provider_that_does_not_answer(ledger: SqlLedger, sandbox: InProcessSa
     assert "The provider gave no usable answer." in contents["summary"]
 
 
-def test_a_providers_error_with_its_bytes(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
-    """What came instead of an answer is shown, as data."""
-    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(401, content=b"<b>who?</b>")))
-    with OperatorClient("https://api.example.com", "acme", sandbox.private_key_pem, http_client=http) as client:
-        bet = case_file(ledger, "b1", client=client).contents["provider"]
-    assert bet["problem"].startswith("UnexpectedResponseError: The service answered HTTP 401")
-    assert bet["body"]["data"] == "<b>who?</b>"
-
-
-def test_the_provider_is_not_asked_without_a_client(ledger: SqlLedger) -> None:
-    provider = case_file(ledger, "b1").contents["provider"]
-    assert provider == {
-        "was_asked": False,
-        "service": None,
-        "asked_at_millis": None,
-        "problem": "The provider was not asked.",
-        "answer": None,
-        "body": None,
-    }
-
-
 def test_the_digest_is_that_of_the_canonical_contents(ledger: SqlLedger) -> None:
     """Anybody recomputes it with the standard library, from the JSON however it is written."""
     played(ledger, withdraw("b1", instance_id="ä\u2028"))
@@ -361,28 +209,3 @@ def test_the_digest_is_that_of_the_canonical_contents(ledger: SqlLedger) -> None
     text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
     assert sha256(text.encode()).hexdigest() == case.digest
     assert case_file(ledger, "b1", clock_millis=lambda: 1).digest != case.digest
-
-
-def test_nothing_is_changed(ledger: SqlLedger) -> None:
-    """A case file of each kind of bet leaves the books as they were."""
-    played(ledger, withdraw(), deposit(), deposit(tx_id="again", amount_cents=9))
-    before = (ledger.verify(), list(ledger.anomalies()), ledger.history("b1"))
-    case_file(ledger, "b1", redact=True).to_html()
-    assert (ledger.verify(), list(ledger.anomalies()), ledger.history("b1")) == before
-
-
-@pytest.mark.parametrize(
-    ("bet_id", "error"),
-    [
-        pytest.param("", ValueError, id="blank"),
-        pytest.param("b" * 257, ValueError, id="too long"),
-        pytest.param("b\0", ValueError, id="U+0000"),
-        pytest.param("\ud800", ValueError, id="a lone surrogate"),
-        pytest.param(7, TypeError, id="a number"),
-    ],
-)
-def test_ids_that_no_bet_can_have(sqlite_url: str, bet_id: Any, error: type[Exception]) -> None:
-    with SqlLedger(sqlite_url) as ledger:
-        with pytest.raises(error, match="bet_id must"):
-            case_file(ledger, bet_id)
-        assert not case_file(ledger, "b" * 256).is_known

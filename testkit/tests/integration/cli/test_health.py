@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import BalanceCall
 from game_operator.cli.serving import Health
-from game_operator.errors import LedgerError, LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import PingReport
 from game_operator_testkit.provider.caller import WebhookCaller
 from tests.support.command_line import COMMAND, clean_environment
@@ -83,11 +83,6 @@ def read(health: Health, path: str = "/readyz", method: str = "GET") -> tuple[in
         pytest.param(WELL, ALL_WELL, id="all well"),
         pytest.param(None, AWAY, id="the database is away"),
         pytest.param(
-            PingReport(latency_millis=1.5, clock_difference_millis=1_000, writable=False),
-            ALL_WELL | {"database": "read-only"},
-            id="read-only",
-        ),
-        pytest.param(
             PingReport(latency_millis=1.5, clock_difference_millis=1_000, writable=True, bets_stopped=True),
             ALL_WELL | {"bets": "stopped"},
             id="bets are stopped",
@@ -97,11 +92,6 @@ def read(health: Health, path: str = "/readyz", method: str = "GET") -> tuple[in
             ALL_WELL | {"clock": "off", "clock_difference_millis": 1_001},
             id="the clock is ahead",
         ),
-        pytest.param(
-            PingReport(latency_millis=1.5, clock_difference_millis=-1_001, writable=True),
-            ALL_WELL | {"clock": "off", "clock_difference_millis": -1_001},
-            id="the clock is behind",
-        ),
     ],
 )
 def test_trouble_is_reported_and_takes_no_machine_out(report: PingReport | None, found: dict[str, object]) -> None:
@@ -109,15 +99,6 @@ def test_trouble_is_reported_and_takes_no_machine_out(report: PingReport | None,
     health = Health(Looks(report))
     assert read(health) == (200, {"status": "ready", **found})
     assert read(health, "/healthz") == (200, {"status": "alive"})
-
-
-def test_each_error_of_the_ledger_is_trouble() -> None:
-    """Were the process not ready for it, all machines would be out at once."""
-
-    async def look() -> PingReport:
-        raise LedgerError("odd")
-
-    assert read(Health(look)) == (200, {"status": "ready", **AWAY})
 
 
 def test_it_is_not_ready_any_more_when_it_is_about_to_stop() -> None:
@@ -145,35 +126,6 @@ def test_a_flood_is_one_look_in_a_second() -> None:
     now += 0.02
     assert asyncio.run(flood()) != first
     assert looks.count == 2
-
-
-def test_who_gives_up_stops_no_look() -> None:
-    """A probe that hangs up leaves the others with their answer."""
-    looks = Looks(WELL, seconds=0.05)
-    health = Health(looks)
-
-    async def two() -> int:
-        gone, stays = asyncio.create_task(ask(health)), asyncio.create_task(ask(health))
-        await asyncio.sleep(0.01)
-        gone.cancel()
-        return (await stays)[0]
-
-    assert (asyncio.run(two()), looks.count) == (200, 1)
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-@pytest.mark.parametrize(("method", "status"), [("GET", 200), ("HEAD", 200), ("POST", 299), ("PUT", 299)])
-def test_only_get_and_head(path: str, method: str, status: int) -> None:
-    """Anything else goes to the wallet, which knows no such operation."""
-    answered, headers, _ = asyncio.run(ask(Health(Looks(WELL)), path, method))
-    assert answered == status
-    assert headers.get(b"cache-control") == (b"no-store" if status == 200 else None)
-
-
-@pytest.mark.parametrize("path", ["/", "/withdraw", "/healthz/", "/healthz/withdraw", "/wallet/readyz", "/Healthz"])
-def test_all_other_paths_are_the_wallets(path: str) -> None:
-    """The two paths take no operation's place, and no operation is reached through them."""
-    assert asyncio.run(ask(Health(Looks(None)), path))[2] == b"the wallet's"
 
 
 class Machine:

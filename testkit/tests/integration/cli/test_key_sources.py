@@ -1,12 +1,11 @@
 """Keys and addresses in unusual shape: pipes, passphrases that are no UTF-8, hosts that no machine can have."""
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import COMMAND, Run, clean_environment, command
+from tests.support.command_line import COMMAND, clean_environment, command
 from tests.support.keys import encrypted
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
@@ -29,27 +28,6 @@ def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, na
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [pytest.param(b"no key", "is not PEM", id="no key"), pytest.param(b"", "is empty", id="nothing")],
-)
-def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes, problem: str) -> None:
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    told = run(*BUILD, "--private-key", f"/dev/fd/{reading}")
-    os.close(reading)
-    assert told.code == 2
-    assert f"/dev/fd/{reading}' {problem}" in told.err or f"/dev/fd/{reading} {problem}" in told.err
-
-
-@pytest.mark.outside
-def test_a_passphrase_that_is_no_utf_8(tmp_path: Path) -> None:
-    """The bytes of the environment open the key."""
-    key = encrypted(tmp_path / "operator.pem", b"\xff")
-    assert command(*BUILD, "--private-key", str(key), **{PASSPHRASE: "\udcff"}).code == 0
-
-
 @pytest.mark.outside
 def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
     """Each command that signs reads the file that the variable names."""
@@ -58,18 +36,3 @@ def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
     assert command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret)}).code == 0
     told = command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret), PASSPHRASE: "x"})
     assert (told.code, "are both set" in told.err) == (2, True)
-
-
-def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[str, str]) -> None:
-    told = run("doctor", "--json", "--base-url", "https://999.1.1.1")
-    found = {check["name"]: check["outcome"] for check in told.document["checks"]}
-    assert (told.code, found["base URL"], found["signed fetch-games"]) == (1, "problem", "skipped")
-    assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
-
-
-def test_no_proxy_leads_back_to_this_machine(
-    run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The doctor asks a service on loopback itself, as the client does."""
-    monkeypatch.setenv("HTTP_PROXY", nobody)
-    assert run("doctor", "--json").document["ok"]

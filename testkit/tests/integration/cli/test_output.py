@@ -1,23 +1,12 @@
 """What is printed is literal and exact: nothing from the service styles a table or commands a terminal."""
 
-import json
-from decimal import Decimal
-
 import pytest
 
 from game_operator.cli.output import (
-    answer,
-    answering,
-    remark,
-    say,
-    show_details,
-    show_rows,
     visible,
-    write_document,
 )
-from game_operator.text import when
 from tests.support.command_line import CannedService, Reply, Run
-from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
+from tests.support.wire import bet, bet_config, game, game_instance, granted, round_of, wire
 
 pytestmark = pytest.mark.outside
 
@@ -31,78 +20,15 @@ HARMLESS = r"[red]x[/red] [link=http://evil]y :smile: \x1b[31mz\x1b]0;t\x07 \x9b
     [
         pytest.param("Comet Crash", "Comet Crash", id="plain"),
         pytest.param("日本 é ☂ 😀", "日本 é ☂ 😀", id="letters of any script"),
-        pytest.param("a\u00a0b", "a\u00a0b", id="a space that does not break"),
         pytest.param("\x1b[2J", r"\x1b[2J", id="a terminal's command"),
-        pytest.param("\x9b2J", r"\x9b2J", id="the same in one character"),
         pytest.param("a\nb\tc\rd\x00e\x7f", r"a\nb\tc\rd\x00e\x7f", id="control characters"),
         pytest.param("\u202e\u2066\u200b\ufeff", r"\u202e\u2066\u200b\ufeff", id="reversed reading, no width"),
-        pytest.param("\u2028\u2029", r"\u2028\u2029", id="line separators"),
         pytest.param("\udcff", r"\udcff", id="a lone surrogate"),
         pytest.param("[red]x", "[red]x", id="markup is left to whoever prints"),
     ],
 )
 def test_what_does_not_print_is_shown_as_its_escape(text: str, expected: str) -> None:
     assert visible(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(Decimal("0.10"), "0.10", id="an amount, digit for digit"),
-        pytest.param(Decimal("1234567890123456.78"), "1234567890123456.78", id="18 digits, no double"),
-        pytest.param(Decimal("1E+3"), "1000", id="no exponent"),
-        pytest.param(Decimal("1E+300"), "1E+300", id="a size that nobody writes out"),
-        pytest.param(
-            ["é", "\x7f", "\x9b", "\u2028", "😀"], r'["\u00e9","\u007f","\u009b","\u2028","\ud83d\ude00"]', id="ASCII"
-        ),
-        pytest.param({"a": (1, True, None, 0.5)}, '{"a":[1,true,null,0.5]}', id="nested"),
-    ],
-)
-def test_a_document_is_one_line_of_exact_ascii(
-    capsys: pytest.CaptureFixture[str], value: object, expected: str
-) -> None:
-    write_document({"value": value})
-    out = capsys.readouterr().out
-    assert out == f'{{"value":{expected}}}\n'
-    json.loads(out)
-
-
-@pytest.mark.parametrize(
-    ("millis", "expected"),
-    [
-        pytest.param(1_700_000_000_123, "2023-11-14 22:13:20.123", id="a time"),
-        pytest.param(253_402_300_799_000, "9999-12-31 23:59:59.000", id="the last second"),
-        pytest.param(253_402_300_800_000, "253402300800000 ms", id="a year with five digits"),
-        pytest.param(10**30, f"{10**30} ms", id="a time that no computer knows"),
-    ],
-)
-def test_every_time_has_a_text(millis: int, expected: str) -> None:
-    assert when(millis) == expected
-
-
-@pytest.mark.parametrize(
-    ("as_json", "out", "err"),
-    [
-        pytest.param(False, "the answer\nmore\na  1\nT", "a remark\nan error\n", id="people"),
-        pytest.param(True, '{"a":1}\n', "an error\n", id="a program gets the document, and errors on stderr"),
-    ],
-)
-def test_what_is_said_to_people_and_to_a_program(
-    capsys: pytest.CaptureFixture[str], as_json: bool, out: str, err: str
-) -> None:
-    """With ``--json`` stdout holds exactly one document, whatever else a command says."""
-    with answering(as_json=as_json):
-        answer({"a": 1}, "the answer")
-        say("more")
-        show_details([("a", 1)])
-        show_rows("T", ("Name",), [("x",)], numbers=())
-        remark("a remark")
-        say("an error", error=True)
-    told = capsys.readouterr()
-    assert told.err == err
-    assert told.out == out if as_json else told.out.startswith(out)
-    say("afterwards")
-    assert capsys.readouterr().out == "afterwards\n"
 
 
 HOSTILE_GAME = game(
@@ -129,8 +55,6 @@ GRANT = ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", 
         ),
         pytest.param(GRANT, 200, granted(free_bet_id=HOSTILE, message=HOSTILE), id="grant"),
         pytest.param(GRANT, 400, {"success": False, "message": HOSTILE, "error_code": HOSTILE}, id="refused grant"),
-        pytest.param(("bet", "b"), 401, {"error": HOSTILE}, id="refused bet"),
-        pytest.param(("bet", "b"), 200, {"status": HOSTILE}, id="unknown status"),
         pytest.param(("doctor",), 401, {"error": HOSTILE}, id="doctor"),
     ],
 )
@@ -161,49 +85,3 @@ def test_values_of_the_service_are_shown_literally(
     # An error shows the service's words as repr would, which ours are written like.
     assert HARMLESS.partition(" :smile:")[0] in shown
     assert r":smile: \x1b[31mz\x1b]0;t\x07 \x9b2J\r\n\x7f\u202etxt" in shown
-
-
-@pytest.mark.parametrize("columns", [20, 60, 80, 100, 160])
-def test_no_terminal_is_so_narrow_that_a_limit_is_cut(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    """A limit that lost its last digits looks like another one, and an id of use in no command (spec §2.7)."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    ids = ("0123456789abcdef01234567", "76543210fedcba9876543210")
-    instances = [game_instance(id=each, bet_config=bet_config(max_win=hole())) for each in ids]
-    body = wire({"games": [game(name="A game with a long name", instances=instances)]}, "123456789012.34")
-    with CannedService([Reply(body=body)]) as service:
-        told = run("games", "--base-url", service.base_url)
-    assert "…" not in told.out
-    assert all(told.out.count(each) == 1 for each in ids)
-    assert told.out.count("123456789012.34") == 2
-    assert told.out.count("A game with a long name") == 2
-    assert ("│" in told.out) == (columns == 160)
-
-
-def test_a_table_is_shown_from_the_width_on_that_it_takes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One column less, and it is a list; a letter of double width counts twice."""
-    shown = []
-    for columns in (17, 16):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        show_rows("T", ("Name", "Amount"), [("日本", "12.50"), ("é", "7")], numbers={"Amount"})
-        shown.append(capsys.readouterr().out)
-    table, listing = shown
-    assert "│ 日本 │  12.50 │" in table
-    assert "│ é    │      7 │" in table
-    assert listing.splitlines() == ["T", "", "Name    日本", "Amount  12.50", "", "Name    é", "Amount  7"]
-
-
-def test_a_narrow_terminal_leaves_the_bets_of_a_round_whole(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ids and amounts at 80 columns (spec §2.4)."""
-    monkeypatch.setenv("COLUMNS", "80")
-    ids = ("bet-0123456789abcdef01234567", "bet-76543210fedcba9876543210")
-    placed = [bet("CLOSED", reference_id=each, wager=123_456_789, won=987_654_321) for each in ids]
-    with CannedService([Reply(body=wire(round_of(*placed)))]) as service:
-        told = run("round", "--instance=instance-1", "--no=12", "--base-url", service.base_url)
-    for whole in (*ids, "1234567.89", "9876543.21", "2023-11-14 22:13:20.123"):
-        assert told.out.count(whole) == (1 if whole in ids else 2), whole

@@ -1,6 +1,5 @@
 """`game-operator reconcile`: dry runs, repairs, findings, refunds and reports (spec §2.8, §3, §4.2)."""
 
-import json
 import signal
 import sqlite3
 import time
@@ -16,8 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator import OperatorClient
 from game_operator.backoffice import Reconciler
-from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.models.webhooks import DepositCall
+from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
@@ -158,88 +156,15 @@ def test_a_lost_deposit_from_the_dry_run_to_the_late_call(
     assert world.reconcile("findings").out == "There are no such findings.\n"
 
 
-def test_json_has_amounts_in_cents(world: World) -> None:
-    """One document, for a dry run and for a repair."""
-    bet_id = world.lose()
-    dry = world.quick("--json")
-    assert dry.code == 1
-    document = dry.document
-    assert document["verdicts"] == {"settle": {"bets": 1, "total_cents": 1_250}}
-    assert document["open"] == {"bets": 1, "total_cents": 1_250}
-    repaired = world.quick(*REPAIR, "--json").document
-    assert repaired["repaired"] == {"bets": 1, "total_cents": 1_250}
-    assert (repaired["actor"], repaired["reason"]) == ("ann", "deposits were lost")
-    bet = world.ledger.bet(bet_id)
-    assert bet is not None
-    assert (bet.state, bet.settled_by) == ("CLOSED", "reconcile")
-
-
-@pytest.mark.parametrize(
-    ("brakes", "settled"),
-    [
-        pytest.param(("--max-bets", "1", "--max-total", "100"), 1, id="bets"),
-        pytest.param(("--max-bets", "9", "--max-total", "12.49"), 0, id="one cent too little"),
-        pytest.param(("--max-bets", "9", "--max-total", "12.50"), 1, id="money for one"),
-        pytest.param(("--max-bets", "0", "--max-total", "100"), 0, id="none"),
-    ],
-)
-def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
-    """What they do not let through is there, and the exit code says that something waits."""
-    world.lose()
-    world.lose()
-    told = world.quick("--repair", *brakes, *BY)
-    assert told.code == 1
-    facts = said(told.out)
-    assert facts["open"].startswith(f"bets {2 - settled},")
-    assert world.balance == 9_000 + settled * 1_250
-    again = world.quick("--repair", *brakes, *BY)
-    assert (again.code, world.balance) == (1, 9_000 + settled * 1_250)
-    assert said(again.out)["settled before"].startswith(f"bets {settled},")
-    # What it says to run does settle them.
-    wider = again.out.partition("reconcile run --repair ")[2].partition(" --actor")[0].split()
-    assert wider == ["--max-bets", "2", "--max-total", "25.00"]
-    assert world.quick("--repair", *wider, *BY).code == 0
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(("--repair",), "Missing: --max-bets, --max-total, --actor, --reason", id="nothing with --repair"),
         pytest.param(("--repair", *BY), "Missing: --max-bets, --max-total", id="no brakes"),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"),
-            "Missing: --reason. --repair needs",
-            id="no reason",
-        ),
         pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY),
-            "--max-total: max_total_cents is -100, and repairing needs it",
-            id="less than nothing",
-        ),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1e3", *BY), "not an amount in currency units", id="1e3"
-        ),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "9" * 20, *BY), "max_total_cents is", id="beyond any sum"
-        ),
-        pytest.param(
-            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", " ", "--reason", "r"),
-            "Name who decides and why",
-            id="nobody",
-        ),
         pytest.param(("--min-age", "2"), "not a length of time: write 2d, 12h, 30m or 60s", id="an age without a unit"),
-        pytest.param(("--min-age", "91d"), "at most 90 days", id="older than the service's memory"),
-        pytest.param(("--sample", "1.1"), "a number from 0 to 1", id="more than all"),
-        pytest.param(("--rate", "0"), "a number from 0.01 to 10000", id="no rate"),
-        pytest.param(("--concurrency", "0"), "--concurrency", id="no thread"),
-        pytest.param(("--seconds", "-1"), "--seconds", id="no time"),
-        pytest.param(("--html", "/nowhere/r.html"), "there is no folder", id="a page in no folder"),
-        pytest.param(("--html", "/"), "is not a file", id="a page that is a folder"),
         pytest.param(("--html", "-"), "would write a file named '-'", id="standard output"),
         pytest.param(("--source", "other"), "does not know the source 'other'; it knows ''", id="an unknown source"),
-        pytest.param(("--accounts-table", "players"), "Missing: --accounts-key", id="half a table"),
     ],
 )
 @pytest.mark.drawn(8)
@@ -251,26 +176,6 @@ def test_wrong_usage_says_what_to_do(world: World, options: tuple[str, ...], pro
     assert problem in told.err
     assert world.reconcile("run", *options, "--json").error["exit_code"] == 2
     assert world.reconcile("status").out == "There was no reconciliation yet.\n"
-
-
-@pytest.mark.parametrize("command", ["run", "refund b1"])
-def test_the_service_must_be_named(world: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    """The message names what is missing."""
-    monkeypatch.delenv("GAME_OPERATOR_ID")
-    told = world.reconcile(*command.split(), *(BY if command != "run" else ()))
-    assert (told.code, told.out) == (2, "")
-    assert "--operator-id" in told.err
-
-
-@pytest.mark.parametrize("command", ["status", "stop", "findings", "report", "resolve 1 --actor a --reason r"])
-def test_what_asks_nobody_needs_no_service(world: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    """Support staff hold no key: the ledger is enough."""
-    world.lose()
-    world.lose(reported_won_cents=300)
-    world.quick()
-    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"):
-        monkeypatch.delenv(name)
-    assert world.reconcile(*command.split()).code in (0, 1)
 
 
 def test_a_service_that_is_away(world: World, nobody: str) -> None:
@@ -294,34 +199,6 @@ def test_a_service_that_refuses_the_operator(world: World) -> None:
     refused = world.quick("--operator-id", "someone-else")
     assert (refused.code, refused.out) == (1, "")
     assert "HTTP 401" in refused.err
-
-
-def test_a_run_goes_on_in_parts(world: World) -> None:
-    """--seconds 0 begins it, other arguments are refused while it is under way, and --seconds ends it."""
-    world.lose()
-    begun = world.quick("--seconds", "0")
-    assert begun.code == 0
-    assert world.reconcile("status").out.startswith("The run is dry: it moves no money.")
-    refused = world.quick(*REPAIR)
-    assert (refused.code, refused.out) == (1, "")
-    assert "is under way with other arguments" in refused.err
-    assert "`reconcile stop` ends it" in refused.err
-    assert world.quick("--seconds", "30").code == 1
-    status = said(world.reconcile("status").out)
-    assert (status["run"], status["state"]) == ("1", "finished")
-    assert world.balance == 9_500
-
-
-def test_stop_ends_a_run_for_good(world: World) -> None:
-    """The next one is another; nothing under way, or another number, is refused."""
-    world.lose()
-    world.quick("--seconds", "0")
-    assert "There is no" not in world.reconcile("stop", "7").out
-    assert world.reconcile("stop", "7").code == 1
-    assert world.reconcile("stop").out == "Run 1 is stopped.\n"
-    none = world.reconcile("stop")
-    assert (none.code, "No reconciliation is under way" in none.err) == (1, True)
-    assert said(world.quick().out)["run"] == "2"
 
 
 def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
@@ -350,117 +227,6 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
     assert (every.code, "deposits were lost" in every.out, "2.00" in every.out) == (0, True, True)
     assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass a greater --limit.\n")
     assert world.quick("--sample", "1").code == 1, "what was not paid still differs"
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "problem"),
-    [
-        pytest.param(("99", *BY), 1, "There is no finding 99", id="unknown"),
-        pytest.param(("99", "--pay", *BY), 1, "There is no finding 99", id="unknown, to pay"),
-        pytest.param(("0", *BY), 2, "ID", id="not a number of a finding"),
-        pytest.param(("1", "--actor", "ann"), 2, "--reason", id="no reason"),
-        pytest.param(("1", *BY, "--counting-claim", "c"), 2, "says nothing without --pay", id="a claim"),
-    ],
-)
-def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: int, problem: str) -> None:
-    """It says why, and the balance stays."""
-    told = world.reconcile("resolve", *options)
-    assert (told.code, told.out) == (code, "")
-    assert problem in told.err
-    assert world.balance == 10_000
-
-
-def test_a_claim_that_names_the_bet_is_counted(world: World) -> None:
-    """The refusal says with which option, and only the rest is paid."""
-    bet = world.play(won_cents=100, reported_won_cents=300)
-    world.quick("--sample", "1")
-    claims = [
-        DepositCall(player_id="p1", bet_id=bet, amount_cents=cents, tx_id=f"c{cents}", action="JACKPOT", is_claim=True)
-        for cents in (50, 30)
-    ]
-    for claim in claims:
-        assert Wallet(world.ledger).deposit(claim).code is None
-    before, pay = world.balance, ("resolve", "1", "--pay", *BY)
-    for counted, left in (((), "'c50' of 0.50, 'c30' of 0.30"), (("--counting-claim", "c30"), "'c50' of 0.50")):
-        refused = world.reconcile(*pay, *counted)
-        assert (refused.code, world.balance) == (1, before)
-        assert f"may have paid what is owed: {left}. Nothing was moved." in refused.err
-        assert "--counting-claim TX_ID" in refused.err
-        assert "a jackpot, is not counted. Then resolve the finding without paying, and credit by hand" in refused.err
-    told = world.reconcile(*pay, "--counting-claim", "c30", "--counting-claim", "c50")
-    assert (told.code, told.out) == (0, "1.20 was posted to p1. The finding 1 is resolved.\n")
-    assert world.quick("--sample", "1").code == 0
-
-
-def test_a_refund_needs_the_provider_not_to_know_the_bet(world: World) -> None:
-    """One that the provider knows is refused; one that it does not know is refunded once."""
-    known = world.play(won_cents=0, settlement="lose")
-    at_once = (*BY, "--min-age", "0s", "--second-look", "0s")
-    refused = world.reconcile("refund", known, *at_once)
-    assert (refused.code, refused.out) == (1, "")
-    assert "The provider has it as CLOSED." in refused.err
-    with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
-        own.execute("UPDATE game_operator_bets SET bet_id = 'never-played'")
-        own.commit()
-    young = world.reconcile("refund", "never-played", *BY)
-    assert (young.code, "is not 2:00:00 old yet" in young.err, world.balance) == (1, True, 9_500)
-    told = world.reconcile("refund", "never-played", *at_once)
-    assert (told.code, told.out) == (0, "The wager was given back; the balance is 100.00.\n")
-    again = world.reconcile("refund", "never-played", *at_once)
-    assert (again.code, "only an OPEN bet is settled" in again.err, world.balance) == (1, True, 10_000)
-    unknown = world.reconcile("refund", "no-such-bet", *at_once, "--json")
-    assert "There is no bet 'no-such-bet' in the ledger" in unknown.error["message"]
-
-
-def test_reports_of_any_run_as_files(world: World, tmp_path: Path) -> None:
-    """The latest or one by its number, as a page and as JSON; the exit code is that of the run."""
-    bet_id = world.lose()
-    world.quick()
-    page = tmp_path / "report.html"
-    assert world.quick(*REPAIR, "--html", str(page)).code == 0
-    assert bet_id in page.read_text()
-    first = world.reconcile("report", "1", "--html", str(page))
-    assert (first.code, said(first.out)["open"]) == (1, "bets 1, total 12.50")
-    assert world.reconcile("report", "--json").document["run"] == 2
-    missing = world.reconcile("report", "3")
-    assert (missing.code, missing.out) == (1, "")
-
-
-def test_no_report_without_a_run(world: World) -> None:
-    """It says what to do."""
-    told = world.reconcile("report")
-    assert (told.code, told.out) == (1, "")
-    assert "`game-operator reconcile run`" in told.err
-
-
-def test_balances_in_the_operators_own_table(
-    run: Run,
-    played: Sandbox,
-    served: ExitStack,
-    tmp_path: Path,
-    key_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Without the table it is refused; with it, a plain wallet settles there, and says what it does not do."""
-    set_up(monkeypatch, played, key_file)
-    file = tmp_path / "casino.db"
-    with closing(sqlite3.connect(file)) as own:
-        own.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL)")
-        own.execute("INSERT INTO players VALUES ('p1', 10000)")
-        own.commit()
-    accounts = TableAccounts(table="players", key="id", balance="cents")
-    world = world_of(f"sqlite:///{file}", run, played, served, accounts=accounts)
-    world.lose()
-    refused = world.quick()
-    assert (refused.code, refused.out) == (2, "")
-    assert "--accounts-table" in refused.err
-    table = ("--accounts-table", "players", "--accounts-key", "id", "--accounts-balance", "cents")
-    dry = world.quick(*table)
-    assert (dry.code, dry.err) == (1, "")
-    repaired = world.quick(*REPAIR, *table)
-    assert repaired.code == 0
-    assert "settle in a program, or your own rows are not written" in repaired.err
-    assert world.balance == 10_750
 
 
 @pytest.mark.parametrize(
@@ -494,19 +260,6 @@ def test_an_interrupted_run_goes_on(world: World, key_file: Path, number: int, c
         own.commit()
     assert world.quick("--seconds", "30").code == 0
     assert (world.balance, said(world.reconcile("status").out)["state"]) == (10_000, "finished")
-
-
-def test_the_hostile_text_of_a_finding_is_data(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither a terminal nor JSON takes it for anything else."""
-    hostile = "\x1b[31m[bold]=1+1\u202e"
-    world.play(won_cents=0, reported_won_cents=50)
-    world.quick("--sample", "1")
-    (found,) = world.reconcile("findings", "--json").document["findings"]
-    told = world.reconcile("resolve", str(found["id"]), "--actor", hostile, "--reason", hostile, "--json")
-    assert json.loads(told.out)["resolved_by"] == hostile
-    out = world.reconcile("findings", "--all").out
-    assert "\x1b" not in out
-    assert "\\x1b[31m[bold]=1+1\\u202e" in out
 
 
 def test_a_run_with_code_of_the_operators_goes_on_in_her_program(world: World) -> None:

@@ -4,9 +4,7 @@ import json
 import logging
 import re
 import signal
-import socket
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,11 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator import (
     BalanceCall,
@@ -32,13 +27,11 @@ from game_operator import (
     WithdrawCall,
 )
 from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.ledger import BetState, SqlLedger, TableAccounts
-from game_operator.ledger.engine.tables import VERSION
+from game_operator.ledger import BetState, SqlLedger
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import WebhookCall
 from game_operator_testkit.provider.caller import Delivery, WebhookCaller
 from tests.support.command_line import Forked, Run, started, stopped
-from tests.support.raw_sql import run as run_sql
 
 PASSWORD = "pa55-of-the-wallet"
 BALANCE = BalanceCall(player_id="p1")
@@ -255,179 +248,15 @@ def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -
 
 
 @pytest.mark.outside
-def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tmp_path: Path) -> None:
-    """A sentence, no traceback, and no database made."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        error = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", port, "--json").error
-    assert error["exit_code"] == 2
-    assert f"cannot listen on port {port} of '127.0.0.1'" in error["message"]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_missing_tables_are_made_or_reported(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
-    """With --no-migrate not even a file is made, and the statements are those that `ledger schema` prints."""
-    options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
-    error = json.loads(run("serve", *options, "--no-migrate", "--json").out)["error"]
-    assert error["exit_code"] == 2
-    assert list(tmp_path.iterdir()) == []
-    if database.startswith("sqlite"):
-        assert error["message"].startswith(f"There is no file '{database.removeprefix('sqlite:///')}'.")
-        return
-    assert error["message"].startswith("There are no tables mine_* in this database. Check --database and")
-    with psycopg.connect(database) as postgres:
-        postgres.execute(error["statements"].encode())
-    with SqlLedger(database, migrate=False, table_prefix="mine_") as ledger:
-        assert ledger.open_account("p1", Decimal("1.00")) == 100
-
-
-@pytest.mark.outside
-def test_a_file_without_tables_is_reported_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
-    """Of tables with another prefix, and as by any other command."""
-    opened(sqlite_url)
-    options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
-    refused = run("serve", *options, "--table-prefix", "zz_")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err == run("ledger", "verify", "--database", sqlite_url, "--table-prefix", "zz_").err
-    assert "no tables zz_* in this database. Check --database and --table-prefix." in refused.err
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize(
-    ("version", "problem"),
-    [
-        pytest.param(1, "do not have a version that was ever released, but 1, so", id="old"),
-        pytest.param(VERSION + 1, f"have version {VERSION + 1}, and this program knows version {VERSION}.", id="newer"),
-    ],
-)
-def test_tables_of_another_version_are_reported_once(
-    run: Run, sqlite_url: str, keys: KeyFiles, version: int, problem: str
-) -> None:
-    """No statements help: tables of no release, and newer ones, cannot be migrated."""
-    opened(sqlite_url)
-    run_sql(sqlite_url, f"UPDATE game_operator_meta SET value = {version} WHERE name = 'version'")
-    refused = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
-    assert (refused.code, refused.out) == (2, "")
-    assert refused.err.startswith(f"Error: The tables game_operator_* {problem}")
-    assert "--table-prefix" not in refused.err
-
-
-@pytest.mark.outside
-def test_another_table_prefix_is_another_ledger(sqlite_url: str, keys: KeyFiles) -> None:
-    """As the ledger's commands have it."""
-    with SqlLedger(sqlite_url, table_prefix="mine_") as ledger:
-        ledger.open_account("p1", Decimal(7))
-    options = ("--database", sqlite_url, "--service-key", keys.public, "--table-prefix", "mine_")
-    with serving(*options) as (url, _), WebhookCaller(url, keys.private) as service:
-        assert told(service.send(BALANCE)) == (200, None, Decimal(7))
-
-
-@pytest.mark.outside
-def test_balances_in_the_operators_own_table_cannot_be_served(run: Run, database: str, keys: KeyFiles) -> None:
-    """Told at the start, and not by an error for each call."""
-    run_sql(database, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-    with SqlLedger(database, accounts=TableAccounts(table="players", key="id", balance="balance")):
-        pass
-    told = run("serve", "--database", database, "--service-key", keys.public, "--port", 0)
-    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert "keeps its balances in your own table" in told.err
-
-
-ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
-
-
-@pytest.mark.parametrize(
-    ("kind", "problem"),
-    [
-        pytest.param("short", "has 1024 bits; under 2048 it can be broken", id="too short"),
-        pytest.param("curve", "of another kind (ECPublicKey)", id="elliptic curve"),
-        pytest.param("private", "holds a private key", id="private"),
-        pytest.param("junk", "which begins with '-----BEGIN'", id="junk"),
-        pytest.param("broken", "holds no readable public key", id="broken"),
-        pytest.param("certificate", "`openssl x509 -in", id="a certificate"),
-        pytest.param("der", "is not PEM", id="DER"),
-        pytest.param("two", "holds 2 public keys", id="two keys"),
-        pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
-    ],
-)
-def test_files_without_the_providers_key(
-    run: Run, tmp_path: Path, sqlite_url: str, keys: KeyFiles, kind: str, problem: str
-) -> None:
-    """Each says whom to ask for the right one, in words for a command line."""
-    good = keys.public.read_bytes()
-    contents = {
-        "short": _pem(rsa.generate_private_key(65537, 1024).public_key()),
-        "curve": _pem(ec.generate_private_key(ec.SECP256R1()).public_key()),
-        "private": keys.private.read_bytes(),
-        "junk": b"ssh-rsa AAAA",
-        "broken": good[:60] + b"!" + good[61:],
-        "certificate": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
-        "der": b"\x30\x82\x01\x22",
-        "two": good + good,
-    }
-    file = tmp_path / "service key.pem"
-    if kind in contents:
-        file.write_bytes(contents[kind])
-    ended = run("serve", "--database", sqlite_url, "--port", 0, "--service-key", file)
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith(f"Error: --service-key: {str(file)!r} ")
-    assert problem in ended.err
-    assert ended.err.endswith(f"{ASK}\n")
-    assert "Path(" not in ended.err
-
-
-def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
-    """A command line is shown to others soon enough."""
-    ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
-    assert ended.code == 2
-    assert ended.err.startswith("Error: --service-key: ")
-    assert "public_key" not in ended.err
-    assert "looks like the key itself" in ended.err
-    assert not set(keys.private.read_text().splitlines()) & set(ended.err.split())
-
-
-def _pem(key: Any) -> bytes:
-    pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    return pem
-
-
-def test_nobody_is_served_without_a_key(run: Run, sqlite_url: str) -> None:
-    """No option accepts calls that are not signed."""
-    told = run("serve", "--database", sqlite_url)
-    assert (told.code, told.out) == (2, "")
-    assert "Missing option '--service-key'" in told.err
-
-
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
         pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
         pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--prefix", "a b"),
-            2,
-            "--prefix 'a b' is not a path.",
-            id="no path",
-        ),
-        pytest.param(("--database", "{db}", "--service-key", "{private}"), 2, "a private key", id="private key"),
-        pytest.param(("--database", "{db}", "--service-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"),
-        pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--profile", "{here}/none.toml"),
             2,
             "none.toml' cannot be read: No such file",
             id="no profile",
-        ),
-        pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--profile", "{public}"),
-            2,
-            "not TOML",
-            id="no TOML",
-        ),
-        pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--host", "192.0.2.1"),
-            2,
-            "cannot listen",
-            id="no host",
         ),
         pytest.param(
             ("--database", f"mysql://u:{PASSWORD}@h/d", "--service-key", "{public}"),
@@ -440,18 +269,6 @@ def test_nobody_is_served_without_a_key(run: Run, sqlite_url: str) -> None:
             3,
             "cannot be used",
             id="nobody there",
-        ),
-        pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--table-prefix", "Mine-"),
-            2,
-            "--table-prefix: ",
-            id="no prefix",
-        ),
-        pytest.param(
-            ("--database", "sqlite:////nowhere/w.db", "--service-key", "{public}"),
-            2,
-            "There is no folder '/nowhere'. Make it first.",
-            id="no place",
         ),
     ],
 )
@@ -478,17 +295,3 @@ def test_what_cannot_be_served_is_told(
     assert PASSWORD not in ended.err + ended.out
     assert "may have been committed" not in ended.err, "no call is under way"
     assert logging.getLogger().handlers == before
-
-
-@pytest.mark.parametrize(
-    ("missing", "extra"), [("uvicorn", "serve"), ("httptools", "serve"), ("uvloop", "serve"), ("psycopg", "postgres")]
-)
-def test_without_its_extra_it_says_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, keys: KeyFiles
-) -> None:
-    """The extra `cli` does not bring a web server, nor `serve` a database driver."""
-    monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
-    error = run("serve", "--port", 0, "--database", "postgresql://h/d", "--service-key", keys.public, "--json").error
-    assert error["exit_code"] == 2
-    assert f"game-operator[{extra}]" in error["message"]

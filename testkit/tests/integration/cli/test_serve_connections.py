@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import resource
 import signal
 import socket
 import threading
@@ -19,7 +18,7 @@ import pytest
 
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
-from game_operator.cli.serving import Connections, ServeProtocol, most_connections
+from game_operator.cli.serving import Connections, ServeProtocol
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Delivery
@@ -181,15 +180,6 @@ def test_a_head_has_to_arrive_in_time(keys: KeyFiles) -> None:
         assert 1 <= trickled(port, HALF_HEADERS) < 5
 
 
-@pytest.mark.torture
-def test_a_body_that_stays_away_is_answered(keys: KeyFiles, database: str) -> None:
-    """After the time that a call has; then the connection ends."""
-    with serving(keys, database) as (url, _), RawClient(port_of(url)) as client:
-        client.send(HALF_BODY)
-        assert client.reply()[0] == 200
-        assert client.is_closed()
-
-
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
     """At the limit a connection between two requests goes, then one that has just begun; else the newcomer goes."""
     begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
@@ -311,14 +301,3 @@ def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture)
     lines = [record.getMessage().partition(". Find")[0] for record in caplog.records]
     beginning = "All 3 connections are in use, so one is closed for each new one; now one from"
     assert lines == [f"{beginning} 'second'", f"{beginning} 'fourth'"]
-
-
-def test_how_many_connections_there_may_be() -> None:
-    """As many as the limit of open files allows without those that the rest needs."""
-    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert most_connections() == limit - 64
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
-        assert most_connections() == 1
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

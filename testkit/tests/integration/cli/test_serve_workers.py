@@ -24,9 +24,7 @@ from game_operator.cli.serving import Supervisor
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.replies import read_reply
-from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import Forked, Run, started, stopped
-from tests.support.raw_sql import damage
 from tests.support.raw_sql import run as run_sql
 from tests.support.servers import RawClient, request_bytes
 from tests.support.wallet_process import workers_of as children_that_answer
@@ -106,19 +104,6 @@ def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, da
 
 
 @pytest.mark.torture
-def test_what_is_seen_on_opening_is_said_once(keys: KeyFiles, database: str) -> None:
-    """By the supervisor; neither its worker nor its successor repeats it."""
-    damage(database, ["UPDATE {p}postings SET at_millis = at_millis + 600000"])
-    options = ("--database", database, "--service-key", keys.public, "--workers", 1)
-    with serving(*options) as (_, process):
-        (first,) = workers_of(process)
-        os.kill(process.pid, signal.SIGHUP)
-        wait_until(lambda: first not in workers_of(process))
-        ended = stopped(process, signal.SIGTERM)
-    assert ended.err.count("seconds behind the newest posting") == 1
-
-
-@pytest.mark.torture
 def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, keys: KeyFiles, database: str) -> None:
     """The old one goes on, with what it has read; when the fault is removed, the next restart succeeds."""
     key = tmp_path / "service.pub.pem"
@@ -158,54 +143,6 @@ def test_workers_end_when_their_supervisor_is_killed(keys: KeyFiles, postgres_ur
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("workers", [None, 1])
-def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int | None) -> None:
-    """After SIGTERM it goes on for --drain-seconds, and /readyz says that it will stop."""
-    options = ["--database", database, "--service-key", keys.public, "--drain-seconds", 1.5]
-    if workers is not None:
-        options += ["--workers", workers]
-    with serving(*options) as (url, process):
-        assert probe(url)[0] == 200
-        process.terminate()
-        wait_until(lambda: probe(url)[0] == 503)
-        assert probe(url)[1]["status"] == "draining"
-        assert probe(url, "/healthz")[0] == 200
-        assert balance(url, keys) == (200, None)
-        assert process.wait(PATIENCE_SECONDS) == 0
-
-
-@pytest.mark.torture
-def test_a_restart_may_be_asked_of_all_processes(keys: KeyFiles, database: str) -> None:
-    """Of workers and of Python's process that tidies up, too: they leave it to the supervisor."""
-    with serving("--database", database, "--service-key", keys.public, "--workers", 1) as (url, process):
-        for _ in range(2):
-            (old,) = workers_of(process)
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-            for pid in (process.pid, *map(int, children)):
-                os.kill(pid, signal.SIGHUP)
-            wait_until(lambda: old not in workers_of(process))  # noqa: B023
-            assert balance(url, keys) == (200, None)
-        ended = stopped(process, signal.SIGTERM)
-    assert ended.code == 0
-    assert ended.err.count("all workers are new") == 2
-    assert "Warning" not in ended.err
-
-
-@pytest.mark.torture
-def test_workers_that_are_told_to_stop_drain_too(keys: KeyFiles, database: str) -> None:
-    """As when SIGTERM goes to all processes of a service: then nobody starts others in their place."""
-    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
-    with serving(*options) as (url, process):
-        workers = workers_of(process)
-        for pid in (process.pid, *workers):
-            os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: probe(url)[0] == 503)
-        assert balance(url, keys) == (200, None)
-        assert set(workers_of(process)) <= set(workers)
-        assert process.wait(PATIENCE_SECONDS) == 0
-
-
-@pytest.mark.torture
 def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres_url: str) -> None:
     """A worker that begins without its database, in the place of one that served, is ready and answers."""
     with SqlLedger(postgres_url) as ledger:
@@ -225,18 +162,6 @@ def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres
         assert balance(url, keys) == (200, "SYSTEM_ERROR")
         server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
         wait_until(lambda: balance(url, keys) == (200, None))
-
-
-@pytest.mark.torture
-def test_a_second_signal_waits_for_nobody(keys: KeyFiles, database: str) -> None:
-    """Ctrl-C twice ends it in the middle of its drain."""
-    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 60)
-    for more in ((), ("--workers", 1)):
-        with serving(*options, *more) as (url, process):
-            process.send_signal(signal.SIGINT)
-            wait_until(lambda: probe(url)[0] == 503)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE_SECONDS) == 0
 
 
 def test_sigterm_that_comes_twice_is_meant_once(keys: KeyFiles, database: str) -> None:
@@ -293,60 +218,6 @@ def _check_stop(port: int, whole: bytes, process: Forked) -> None:
         assert idle.is_closed()
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        pytest.param(("--workers", 2), "--workers 2 needs PostgreSQL. SQLite takes one writer at a time", id="SQLite"),
-        pytest.param(("--workers", 0), "--workers", id="none"),
-        pytest.param(("--drain-seconds", -1), "--drain-seconds", id="back in time"),
-        pytest.param(("--currency", "EUR€"), "--currency 'EUR€' is not a code", id="no code"),
-        pytest.param(("--currency", "X" * 17), "is not a code of 1 to 16 letters", id="too long a code"),
-        pytest.param(("--catalogue", "--currency", "EUR"), "it excludes --instances and --currency", id="two sources"),
-        pytest.param(("--catalogue", "--instances", "i1"), "it excludes --instances and --currency", id="two lists"),
-        pytest.param(("--catalogue",), "Missing or empty: --base-url", id="no service"),
-        pytest.param(("--instances", ""), "It names nothing.", id="no id"),
-    ],
-)
-def test_what_cannot_be_served(
-    run: Run, keys: KeyFiles, database: str, monkeypatch: pytest.MonkeyPatch, args: tuple[object, ...], problem: str
-) -> None:
-    """One sentence and exit code 2."""
-    for name in [name for name in os.environ if name.startswith("GAME_OPERATOR_")]:
-        monkeypatch.delenv(name)
-    ended = run("serve", "--database", database, "--service-key", keys.public, "--port", 0, *args)
-    assert (ended.code, ended.out) == (2, "")
-    assert problem in ended.err
-
-
-@pytest.mark.torture
-def test_it_follows_the_games(keys: KeyFiles, database: str) -> None:
-    """With --catalogue an instance of the service is accepted, in its currency; another operator's is not."""
-    with Sandbox() as sandbox:
-        settings = {
-            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
-            "GAME_OPERATOR_ID": sandbox.operator_id,
-            "GAME_OPERATOR_PRIVATE_KEY": sandbox.private_key_pem.decode(),
-        }
-        options = ("--database", database, "--service-key", keys.public, "--catalogue")
-        with serving(*options, **settings) as (url, process), WebhookCaller(url, keys.private) as service:
-
-            def code(bet_id: str, instance_id: str) -> str | None:
-                bet = WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=500, instance_id=instance_id)
-                return service.send(bet).code
-
-            wait_until(lambda: code("b1", sandbox.instance_id) is None)
-            # For good, if no list was asked for in the last minute.
-            assert code("b2", "another") in ("SYSTEM_ERROR", "INVALID_REQUEST")
-            assert stopped(process, signal.SIGTERM).code == 0
-        with sandbox.client() as client:
-            instances = [instance for game in client.fetch_games() for instance in game.instances]
-        (currency,) = {each.bet_config.currency for each in instances if each.id == sandbox.instance_id}
-    with SqlLedger(database) as ledger:
-        bet = ledger.bet("b1")
-        assert bet is not None
-        assert bet.currency == currency
-
-
 #: Run by each interpreter that starts, of which the workers are the only ones: what a test wants to be wrong with it.
 _IN_WORKERS = """
 import os, pathlib, signal, time
@@ -377,23 +248,6 @@ def one_worker(keys: KeyFiles, database: str, folder: Path, *args: object) -> It
     options = ("--database", database, "--service-key", keys.public, "--workers", 1, *args)
     with serving(*options, PYTHONPATH=str(folder)) as (url, process):
         yield url, process
-
-
-@pytest.mark.torture
-def test_a_worker_that_dies_again_and_again_waits_longer_each_time(keys: KeyFiles, database: str, folder: Path) -> None:
-    """Never in a busy loop; when the fault is removed, it serves again."""
-    with one_worker(keys, database, folder) as (url, process):
-        (first,) = workers_of(process)
-        (folder / "dies").touch()
-        os.kill(first, signal.SIGKILL)
-        time.sleep(6)
-        deaths = len((folder / "deaths").read_text().splitlines())
-        assert 2 <= deaths <= 5, "at once, then after 0.5, 1, 2 and 4 s"
-        (folder / "dies").unlink()
-        assert balance(url, keys) == (200, None)
-        ended = stopped(process, signal.SIGTERM)
-    assert ended.code == 0
-    assert "ended with exit code 7. Another one takes its place." in ended.err
 
 
 def test_the_pause_grows_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,30 +293,6 @@ def test_a_signal_during_a_replacement_ends_all(
 
 
 @pytest.mark.torture
-def test_a_drain_during_a_replacement_is_whole(keys: KeyFiles, database: str, folder: Path) -> None:
-    """The old worker goes on for --drain-seconds, and says that it stops."""
-    with one_worker(keys, database, folder, "--drain-seconds", 2) as (url, process):
-        (folder / "sleeps").touch()
-        process.send_signal(signal.SIGHUP)
-        wait_until(lambda: len(workers_of(process)) == 2)
-        process.terminate()
-        wait_until(lambda: probe(url)[0] == 503)
-        assert balance(url, keys) == (200, None)
-        assert process.wait(PATIENCE_SECONDS) == 0
-
-
-@pytest.mark.torture
-def test_a_replaced_worker_is_not_drained(keys: KeyFiles, database: str, folder: Path) -> None:
-    """The machine stays ready: others take the calls. A worker that drains would answer 503 to some probes."""
-    with one_worker(keys, database, folder, "--drain-seconds", 60) as (url, process):
-        old = workers_of(process)
-        process.send_signal(signal.SIGHUP)
-        while workers_of(process)[:1] == old:
-            assert probe(url)[0] == 200
-        assert probe(url)[0] == 200
-
-
-@pytest.mark.torture
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGUSR2], ids=["stopped", "its event loop hangs"])
 def test_a_worker_that_hangs_is_killed(keys: KeyFiles, database: str, folder: Path, how: signal.Signals) -> None:
@@ -484,69 +314,10 @@ def test_a_worker_that_hangs_is_killed(keys: KeyFiles, database: str, folder: Pa
     assert not is_listening(url)
 
 
-@pytest.mark.torture
-@pytest.mark.timeout(60)
-def test_a_worker_that_hangs_ends_with_its_supervisor(keys: KeyFiles, database: str, folder: Path) -> None:
-    """By force, after the time that its calls have; another supervisor finds the port free."""
-    with one_worker(keys, database, folder) as (url, process):
-        (worker,) = workers_of(process)
-        os.kill(worker, signal.SIGUSR2)
-        process.kill()
-        wait_until(lambda: not Path(f"/proc/{worker}").exists())
-    assert not is_listening(url)
-
-
-@pytest.mark.torture
-def test_none_ever_ready_is_3(keys: KeyFiles, database: str, folder: Path) -> None:
-    """Nothing is announced, and what the worker wrote says why."""
-    (folder / "dies").touch()
-    options = (
-        "--database",
-        database,
-        "--service-key",
-        str(keys.public),
-        "--workers",
-        "1",
-        "--port",
-        "0",
-        "--json",
-    )
-    with started("serve", *options, PYTHONPATH=str(folder)) as process:
-        out, err = process.communicate()
-    assert process.wait() == 3
-    assert json.loads(out)["error"]["type"] == "WorkersEnded", err
-
-
-@pytest.mark.torture
-def test_a_successor_with_a_damaged_key_takes_the_others_not_along(
-    tmp_path: Path, keys: KeyFiles, postgres_url: str
-) -> None:
-    """A worker is killed while the file is damaged: the other one answers, and one more as soon as it is whole."""
-    key = tmp_path / "service.pub.pem"
-    key.write_bytes(keys.public.read_bytes())
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("100.00"))
-    with serving("--database", postgres_url, "--service-key", key, "--workers", 2) as (url, process):
-        wait_until(lambda: len(workers_of(process)) == 2)
-        key.write_text("damaged")
-        killed, other = workers_of(process)
-        os.kill(killed, signal.SIGKILL)
-        time.sleep(3)
-        assert other in workers_of(process)
-        assert balance(url, keys) == (200, None)
-        key.write_bytes(keys.public.read_bytes())
-        wait_until(lambda: len(workers_of(process)) == 2)
-        ended = stopped(process, signal.SIGTERM)
-    assert ended.code == 0
-    assert "This process cannot serve: --service-key: " in ended.err
-
-
 @pytest.mark.parametrize("workers", [(), ("--workers", 1)], ids=["one process", "workers"])
 @pytest.mark.parametrize(
     ("trouble", "code", "problem"),
     [
-        pytest.param("away", 3, "cannot be used", id="no database"),
-        pytest.param("newer", 2, "A newer program has", id="newer tables"),
         pytest.param("none", 2, "There are no tables", id="no tables"),
         pytest.param("elsewhere", 2, "keeps its balances in your own table", id="own table"),
     ],
@@ -563,12 +334,8 @@ def test_what_is_wrong_on_opening_ends_it_alike(
 ) -> None:
     """One sentence and the same exit code, with workers and without."""
     args = ["--database", database]
-    if trouble == "away":
-        args = ["--database", "postgresql://u@127.0.0.1:1/d"]
-    elif trouble == "none":
+    if trouble == "none":
         args += ["--no-migrate", "--table-prefix", "other_"]
-    elif trouble == "newer":
-        run_sql(database, "UPDATE game_operator_meta SET value = value + 1 WHERE name = 'version'")
     else:
         args = ["--database", f"sqlite:///{tmp_path / 'other.db'}"]
         run_sql(args[1], "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")

@@ -12,12 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator import ConfigurationError
 from game_operator.errors import FindingError
 from game_operator.ledger import SqlLedger
 from game_operator.models import BetNotFound
 from game_operator.models.webhooks import DepositCall
-from game_operator.wallet import JoinedWallet, Wallet
+from game_operator.wallet import JoinedWallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WALLETS, WON, Desk, desk_of, verdicts
 from tests.support.crowds import PATIENCE_SECONDS
 from tests.support.raw_sql import rows, run
@@ -91,68 +90,6 @@ def test_what_claims_leave(desk: Desk, claims: list[int], paid: int, *, looks: b
     assert desk.balance() == sum(claims) + paid - WAGER
     assert verdicts(desk.reconciler().run()) == {bet: "agrees"}
     desk.check()
-
-
-def test_a_claim_before_the_deposit_and_of_any_kind(desk: Desk) -> None:
-    """The bet's id in its ``bet_id`` is what names a bet, whenever and for whatever it came."""
-    bet = desk.play("lose")
-    claim(desk, bet, 200, action="FREE_BET_CLAIM")
-    desk.deposit(bet, 0)
-    desk.reconciler().run()
-    number = number_of(desk, bet)
-    with pytest.raises(FindingError, match=r"'c1' of 2\.00"):
-        desk.reconciler().resolve(number, **ANN)
-    assert desk.reconciler().resolve(number, **ANN, counting_claims=["c1"]).paid_cents == WON - 200
-
-
-def test_claims_of_something_else(desk: Desk) -> None:
-    """Of another bet, of none, of another source, and one that was refused: they name it not, and are in no way."""
-    bet, other = differ(desk), desk.play()
-    desk.ledger.add_source("other")
-    claim(desk, other, 700, "of another")
-    claim(desk, None, 700, "of none")
-    theirs = DepositCall(
-        player_id="p1", bet_id=bet, amount_cents=700, tx_id="elsewhere", action="JACKPOT", is_claim=True
-    )
-    assert Wallet(desk.ledger, source="other").deposit(theirs).code is None
-    assert desk.wallet.deposit(replace(theirs, player_id="nobody")).code == "PLAYER_NOT_FOUND"
-    number = number_of(desk, bet)
-    for named in ("of another", "of none", "elsewhere"):
-        with pytest.raises(FindingError, match=f"No claim '{named}' names the bet"):
-            desk.reconciler().resolve(number, **ANN, counting_claims=[named])
-    assert desk.reconciler().resolve(number, **ANN).paid_cents == WON
-
-
-def test_a_bet_that_ended_in_another_way(desk: Desk) -> None:
-    """It was rolled back here and has won there."""
-    bet = desk.play(cancel=True)
-    desk.sandbox.lies.about_bet(bet, {"status": "CLOSED", "won": WON})
-    claim(desk, bet, 300)
-    desk.reconciler().run()
-    number = number_of(desk, bet, "state_differs")
-    with pytest.raises(FindingError, match=r"'c1' of 3\.00"):
-        desk.reconciler().resolve(number, **ANN)
-    assert desk.reconciler().resolve(number, **ANN, counting_claims=["c1"]).paid_cents == WON - WAGER - 300
-    assert verdicts(desk.reconciler().run()) == {bet: "agrees"}
-
-
-@pytest.mark.parametrize("lie", [{"wager": WAGER + 1}, {"status": "OPEN"}], ids=["wager", "state"])
-def test_what_no_claim_makes_payable(desk: Desk, lie: Any) -> None:
-    """A finding that says nothing of what is due stays so, whoever counts what."""
-    bet = desk.play()
-    claim(desk, bet, 100)
-    desk.sandbox.lies.about_bet(bet, lie)
-    desk.reconciler().run()
-    for counted in ([], ["c1"]):
-        with pytest.raises(FindingError, match="Nothing can be paid for the finding"):
-            desk.reconciler().resolve(desk.findings()[0].id, **ANN, counting_claims=counted)
-
-
-def test_counting_needs_a_payment(desk: Desk) -> None:
-    """Without it nothing is posted, and nothing counted."""
-    number = number_of(desk, differ(desk))
-    with pytest.raises(ConfigurationError, match="counting_claims is for pay=True"):
-        desk.reconciler().resolve(number, actor="ann", reason="seen", counting_claims=["c1"])
 
 
 def paid_by_hand(desk: Desk, bet: str) -> None:

@@ -1,18 +1,13 @@
 """Runs that are joined, sliced, stopped and refused."""
 
+import threading
 import time
-from collections import Counter
-from datetime import timedelta
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from game_operator.backoffice.reconcile.reconciler import Reconciler
-from game_operator.errors import ConfigurationError, RunError
-from game_operator.ledger import AsyncSqlLedger
-from game_operator.models import BetNotFound
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.errors import ConfigurationError, FindingError, RunError
+from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.raw_sql import run
 
@@ -42,24 +37,6 @@ def test_a_run_is_joined_with_its_own_arguments_alone(desk: Desk) -> None:
         desk.reconciler().run()
     assert desk.balance() == -WAGER
     assert desk.reconciler().run(**REPAIR).repaired.bets == 1
-
-
-def test_small_slices_come_to_the_same(desk: Desk) -> None:
-    """Each by a separate reconciler, as cron would have it; the bets and their verdicts are those of one run."""
-    for number in range(60):
-        desk.play("lose" if number % 2 else "send", won_cents=number)
-    # An account's times are a millisecond apart at least: those of fast calls are ahead of the clock.
-    time.sleep(0.2)
-    whole = desk.reconciler().run()
-    sliced = desk.reconciler().run_some(0.0)
-    slices = 0
-    while sliced.run.state != "finished":
-        sliced = desk.reconciler().run_some(0.005)
-        slices += 1
-        assert slices < 1_000
-    assert slices > 1
-    assert verdicts(sliced) == verdicts(whole)
-    assert (sliced.repaired.bets, sliced.open, sliced.run.id) == (0, whole.open, whole.run.id + 1)
 
 
 def test_slices_never_begin_repairs_and_go_on_with_them(desk: Desk) -> None:
@@ -136,82 +113,60 @@ def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None
     assert report.run.moved_count == 3
 
 
-def test_what_a_reconciler_does_not_take(desk: Desk) -> None:
-    """Whatever is awaited or keeps no journal, and times and numbers out of their ranges; each by its name."""
-    with desk.ledger, pytest.raises(TypeError, match="OperatorClient, not AsyncOperatorClient"):
-        Reconciler(desk.sandbox.async_client(), desk.wallet)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="SqlLedger, not SimpleNamespace"):
-        Reconciler(desk.client, Wallet(SimpleNamespace(apply=print)))
-    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not AsyncWallet"):
-        Reconciler(desk.client, AsyncWallet(AsyncSqlLedger(desk.url)))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not SqlLedger"):
-        Reconciler(desk.client, desk.ledger)  # type: ignore[arg-type]
-    for name, value, error in (
-        ("min_age", 3, TypeError),
-        ("min_age", timedelta(seconds=-1), ConfigurationError),
-        ("min_age", timedelta(days=91), ConfigurationError),
-        ("second_look", timedelta(seconds=-1), ConfigurationError),
-        ("sample", 1.1, ConfigurationError),
-        ("sample", float("nan"), ConfigurationError),
-        ("sample", True, TypeError),
-        ("rate_per_second", 0.0, ConfigurationError),
-        ("rate_per_second", "20", TypeError),
-        ("lease", timedelta(0), ConfigurationError),
-    ):
-        with pytest.raises(error, match=name):
-            Reconciler(desk.client, desk.wallet, **{name: value})  # type: ignore[arg-type]
-
-
-class _Awaited:
-    """Accounts of asyncio."""
-
-    async def lock(self, _connection: Any, _account: str) -> int | None:
-        return None
-
-    async def move(self, _connection: Any, _account: str, _delta_cents: int) -> int:
-        return 0
-
-
-def test_accounts_that_are_awaited(desk: Desk) -> None:
-    """Nothing awaits them here."""
-    wallet = Wallet(desk.ledger)
-    wallet.ledger = desk.ledger
-    desk.ledger._accounts = _Awaited()  # type: ignore[assignment]  # A ledger for asyncio would refuse a Wallet.
-    with pytest.raises(TypeError, match="awaited"):
-        Reconciler(desk.client, wallet)
-
-
-def test_findings_are_never_deleted(desk: Desk) -> None:
-    """A finding that comes back is another one."""
-    bet = desk.play("lose")
-    reconciler = desk.reconciler()
-    for _ in range(2):
-        desk.sandbox.lies.about_bet(bet, BetNotFound())
-        reconciler.run()
-        reconciler.run()
-        desk.sandbox.lies.about_bet(bet, {"status": "OPEN"})
-        reconciler.run()
-        desk.sandbox.lies.clear()
-    found = desk.findings(resolved=True)
-    assert [(each.kind, each.seen, each.resolved_by) for each in found] == [("missing_there", 2, "reconcile")] * 2
-    assert desk.findings() == []
-    assert Counter(each.subject for each in found) == {bet: 2}
-
-
-def test_a_finding_is_resolved_by_a_person(desk: Desk) -> None:
-    """Once, with who and why."""
-    from game_operator.errors import FindingError
-
-    bet = desk.play("lose")
-    desk.sandbox.lies.about_bet(bet, BetNotFound())
-    reconciler = desk.reconciler()
-    reconciler.run()
-    (found,) = desk.findings()
+@pytest.mark.parametrize(("won", "reported"), [(100, 300), (300, 100)], ids=["paid", "taken back"])
+def test_what_is_owed_is_posted_once(desk: Desk, won: int, reported: int) -> None:
+    """The finding is resolved with what was paid, and the next run agrees."""
+    reconciler, number = desk.reconciler(), differing(desk, won, reported)
     with pytest.raises(ConfigurationError, match="actor"):
-        reconciler.resolve(found.id, actor="", reason="why")
-    done = reconciler.resolve(found.id, actor="ann", reason="the provider will look")
-    assert (done.resolved_by, done.resolution, done.paid_cents) == ("ann", "the provider will look", None)
-    with pytest.raises(FindingError, match="resolved by ann"):
-        reconciler.resolve(found.id, actor="bob", reason="again")
-    with pytest.raises(FindingError, match="no finding 99"):
-        reconciler.resolve(99, actor="bob", reason="again")
+        reconciler.resolve(number, actor="", reason="why")
+    before = desk.balance()
+    done = reconciler.resolve(number, pay=True, actor="ann", reason="seen")
+    assert (done.paid_cents, done.resolved_by, done.resolution) == (reported - won, "ann", "seen")
+    for pay in (True, False):
+        with pytest.raises(FindingError, match="resolved by ann already"):
+            reconciler.resolve(number, pay=pay, actor="bob", reason="again")
+    assert reconciler.run().is_fine
+    assert desk.balance() == before + reported - won
+
+
+def differing(desk: Desk, won: int, reported: int) -> int:
+    """Play a round whose win differs, look at it, and return the finding's id."""
+    desk.sandbox.lies.about_bet(desk.play(won_cents=won), {"won": reported})
+    desk.reconciler().run()
+    (found,) = desk.findings()
+    return found.id
+
+
+@pytest.mark.parametrize("pay", [True, False])
+def test_a_finding_of_another_source_is_refused(desk: Desk, pay: bool) -> None:
+    """Each service has its own findings; an unknown number is refused too."""
+    number, by = differing(desk, 100, 300), {"actor": "ann", "reason": "seen"}
+    desk.ledger.add_source("other")
+    other = desk.reconciler(wallet=Wallet(desk.ledger, source="other"))
+    assert list(other.findings(resolved=True)) == []
+    with pytest.raises(FindingError, match="is of the source '', not of 'other'"):
+        other.resolve(number, pay=pay, **by)
+    for unknown in (0, -1, number + 1, 2**63):
+        with pytest.raises(FindingError, match="There is no finding"):
+            other.resolve(unknown, pay=pay, **by)
+
+
+def test_a_process_leaves_and_the_run_goes_on(desk: Desk) -> None:
+    """At once although its next call is minutes away; another reconciler then ends the run."""
+    for _ in range(3):
+        desk.play("lose")
+    slow = desk.reconciler(rate_per_second=0.01)
+    thread = threading.Thread(target=slow.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while (begun := slow.status()) is None or begun.state != "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    slow.leave()
+    thread.join(30)
+    assert not thread.is_alive()
+    run_ = slow.status()
+    assert run_ is not None
+    assert run_.is_under_way
+    slow.stop()
+    assert desk.reconciler().run().open.bets == 3

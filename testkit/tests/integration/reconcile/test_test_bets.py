@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from game_operator.backoffice.reconcile.judge import is_test_bet
-from game_operator.models import BetNotFound, ClosedBet, OpenBet
+from game_operator.models import ClosedBet, OpenBet
 from game_operator.models.webhooks import RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator_testkit.sandbox.dealing.plan import storm_bet_id
@@ -87,62 +87,10 @@ def test_a_test_bet_is_left_out_if_nobody_knows_it(desk: Desk, state: str) -> No
     assert verdicts(hour_later(desk).run(**REPAIR))[tests] == differs.replace("settle", "settled")
 
 
-def test_an_older_finding_about_a_test_bet_is_closed(desk: Desk) -> None:
-    """It says no more than the id does."""
-    bet = placed(desk, TEST_BET)
-    desk.sandbox.lies.about_bet(bet, b"garbage", times=1)
-    desk.reconciler().run()
-    assert desk.kinds() == {bet: "unreadable"}
-    assert desk.reconciler().run().is_fine
-
-
 # --- the look at whether the service answers from an old copy --------------------------------------------------------
-
-#: As many bets as it looks among, and more; all younger than those that were played before.
-_INSERT = (
-    "INSERT INTO {p}bets (bet_id, player_id, account, wager_cents, won_cents, state, opened_at_millis, "
-    "settled_at_millis, action, source) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2100) "
-    "SELECT {id}, 'p1', 'p1', 500, 0, '{state}', {at} + i, {at} + i, 'BET', '' FROM n"
-)
-
-
-def crowd(desk: Desk, bet_id: str, state: str = "CLOSED") -> None:
-    """Store 2,100 bets that were opened after all others."""
-    at = TickingClock().now_millis - 2_200
-    run(desk.url, _INSERT.replace("{id}", bet_id).replace("{state}", state).replace("{at}", str(at)))
 
 
 TESTS, DECLINED = "'storm-bet-0123456789abcdef-' || i || '-0'", "'refused-' || i"
-
-
-@pytest.mark.parametrize(("behind", "state"), [(1, "finished"), (2, "stopped")])
-@pytest.mark.parametrize(("ids", "is_declined"), [(TESTS, False), (DECLINED, True)], ids=["tests", "refused bets"])
-def test_the_guard_looks_behind_what_says_nothing(
-    desk: Desk, behind: int, state: str, ids: str, *, is_declined: bool
-) -> None:
-    """More than 2,000 bets of a storm, or that are not settled, hide none of the bets that it compares."""
-    desk.play("lose")
-    settled = [desk.play() for _ in range(25)]
-    crowd(desk, ids, "DECLINED" if is_declined else "CLOSED")
-    for bet in settled[-behind:]:
-        desk.sandbox.lies.about_bet(bet, BetNotFound())
-    later = hour_later(desk, sample=0.0, min_age=timedelta(minutes=30))
-    run(desk.url, "UPDATE {p}bets SET opened_at_millis = opened_at_millis - 3600000 WHERE bet_id LIKE 'bet-%'")
-    desk.reconciler(sample=0.0, min_age=timedelta(minutes=30)).run()
-    report = later.run(**REPAIR)
-    assert report.run.state == state, report.run.why
-
-
-@pytest.mark.parametrize(("days", "state"), [(88, "stopped"), (90, "finished")])
-def test_the_guard_looks_no_further_back_than_a_service(desk: Desk, days: int, state: str) -> None:
-    """It has forgotten them, which says nothing of its copy."""
-    desk.play("lose")
-    for bet in [desk.play() for _ in range(2)]:
-        desk.sandbox.lies.about_bet(bet, BetNotFound())
-        millis = days * 86_400_000
-        run(desk.url, "UPDATE {p}bets SET opened_at_millis = opened_at_millis - ? WHERE bet_id = ?", millis, bet)
-    report = hour_later(desk, sample=0.0).run(**REPAIR)
-    assert report.run.state == state
 
 
 def test_the_guard_compares_what_the_provider_knows(desk: Desk) -> None:

@@ -5,13 +5,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from testkit.tests.support.metrics_page import rows, values_of
 from testkit.tests.support.observed_run import ObservedRun
 from tests.support.documents import ROOT
 
@@ -66,39 +64,6 @@ def test_a_query_names_what_is_there(run: ObservedRun, query: _Query) -> None:
         labels = {label for label, _, _ in _MATCHER.findall(matchers)}
         assert labels, matchers
         assert labels <= run.samples[metric], metric
-
-
-@pytest.mark.parametrize("query", _QUERIES)
-def test_a_query_asks_for_values_that_occur(query: _Query) -> None:
-    """Those that the page about metrics lists."""
-    attributes = {
-        each.replace(".", "_"): each for names, _ in rows("Attributes") for each in re.findall("[a-z._]+", names)
-    }
-    for label, sign, value in _MATCHER.findall(query.expression):
-        known = values_of(attributes[label])
-        matching = {each for each in known if re.fullmatch(value, each)} if "~" in sign else known & {value}
-        assert matching or not value, f"{label}{sign}{value}"
-
-
-@pytest.mark.parametrize("query", _QUERIES)
-def test_a_text_shows_labels_that_its_query_keeps(query: _Query) -> None:
-    """A label that the sum has dropped would be shown as nothing."""
-    shown = {name.removeprefix("$labels.") for name in re.findall(r"\{\{ *([$\w.]+)[^}]*\}\}", query.texts)}
-    assert shown - {"$value"} - query.grouped_by == set()
-
-
-def test_panels_lie_beside_one_another() -> None:
-    """Each has a number, a title, a text and a data source, and none covers another."""
-    panels = _DASHBOARD["panels"]
-    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels) > 10
-    assert all(panel["description"] and panel["datasource"]["uid"] == "${datasource}" for panel in panels)
-    taken = [cell for panel in panels for cell in _cells(**panel["gridPos"])]
-    assert len(taken) == len(set(taken))
-    assert max(x for x, _ in taken) < 24
-
-
-def _cells(x: int, y: int, w: int, h: int) -> set[tuple[int, int]]:
-    return {(x + right, y + down) for right in range(w) for down in range(h)}
 
 
 @pytest.mark.parametrize("rule", _ALERTS, ids=lambda rule: str(rule["alert"]))
