@@ -49,7 +49,7 @@ def padded_grant(sandbox: Sandbox, size: int) -> bytes:
 @pytest.mark.parametrize("path", [GRANT, ROUND])
 @pytest.mark.parametrize("chunked", [False, True], ids=["with its length announced", "in chunks"])
 def test_a_body_has_a_limit(sandbox: Sandbox, http: SignedHttp, path: str, chunked: bool) -> None:
-    """1 MiB is read and a byte more is not; the specification names no limit (spec §8; docs/decisions/0009)."""
+    """1 MiB is read and a byte more is not; the specification names no limit (spec §8; docs/decisions/0017)."""
     for size, is_read in ((MAX_BODY_BYTES, True), (MAX_BODY_BYTES + 1, False)):
         body = padded_grant(sandbox, size)
         assert len(body) == size
@@ -70,7 +70,7 @@ def test_a_body_has_a_limit(sandbox: Sandbox, http: SignedHttp, path: str, chunk
     ],
 )
 def test_a_body_over_the_limit_is_not_read_to_its_end(sandbox: Sandbox, start: bytes) -> None:
-    """The refusal comes at once, and then the connection ends (docs/decisions/0009)."""
+    """The refusal comes at once, and then the connection ends (docs/decisions/0017)."""
     with connection(sandbox) as bare:
         bare.sendall(b"POST %s HTTP/1.1\r\nHost: sandbox\r\n%s" % (GRANT.encode(), start))
         head, _, body = read_all(bare).partition(b"\r\n\r\n")
@@ -94,7 +94,7 @@ def test_a_connection_serves_many_calls(sandbox: Sandbox, http: SignedHttp) -> N
 
 
 def test_the_date_is_the_services(own_sandbox: Sandbox) -> None:
-    """The Date header follows the service's clock, so that a client may measure its skew (docs/decisions/0009)."""
+    """The Date header follows the service's clock, so that a client may measure its skew (docs/decisions/0017)."""
     response = httpx.get(own_sandbox.base_url, trust_env=False, verify=False)
     assert parsedate_to_datetime(response.headers["date"]).timestamp() * 1000 == NOW_MILLIS
 

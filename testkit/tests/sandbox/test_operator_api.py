@@ -265,7 +265,7 @@ def test_a_reference_id_is_unique_for_its_instance(call: Caller, world: SmallWor
     ],
 )
 def test_a_malformed_grant_request(call: Caller, world: SmallWorld, body: bytes) -> None:
-    """A body that cannot be read is a 400 (assumed: docs/decisions/0008; spec §4.2), and grants nothing."""
+    """A body that cannot be read is a 400 (assumed: docs/decisions/0004; spec §4.2), and grants nothing."""
     response = call("POST", GRANT, body)
     assert (response.status, _json(response)) == (400, {"error": "Invalid request"})
     assert world.asked == []
@@ -292,7 +292,7 @@ def test_numbers_of_a_grant_may_be_spelled_with_a_point(call: Caller) -> None:
 def test_missing_headers(
     method: str, path: str, body: bytes, kept: tuple[int, ...], world: SmallWorld, private_key: RSAPrivateKey
 ) -> None:
-    """400 without one of the two headers, or with one too many (spec §4.2, §5, §7.3; docs/decisions/0008)."""
+    """400 without one of the two headers, or with one too many (spec §4.2, §5, §7.3; docs/decisions/0004)."""
     pairs = _headers(private_key, _to_sign(path, body))
     request = HttpRequest(method, path, tuple(pairs[index] for index in kept), body)
     response = answer(request, world, now_millis=0)
@@ -339,7 +339,7 @@ def test_every_byte_of_a_body_is_signed(path: str, body: bytes, world: SmallWorl
 
 @every_endpoint
 def test_an_inactive_operator(call: Caller, method: str, path: str, body: bytes, world: SmallWorld) -> None:
-    """403 for an inactive account, and 401 from fetch-games (spec §4.2, §5, §7.3; docs/decisions/0008)."""
+    """403 for an inactive account, and 401 from fetch-games (spec §4.2, §5, §7.3; docs/decisions/0004)."""
     world.active = False
     response = call(method, path, body)
     if path == GAMES:
