@@ -16,12 +16,16 @@ from testkit.tests.certifier.wrong_wallets.registry import WrongWallet
 from testkit.tests.support.wrong_wallet_table import PAGE, WRONG_WALLETS, is_row, rows
 from tests.support.seeds import random_of
 
-pytestmark = pytest.mark.slow
-
 #: What cannot be tried in process, or with nothing that anybody could supply.
 UNTRIED = {"E10", "F10"}
+_FIRST_OF = {each.must: each for each in reversed(WRONG_WALLETS.values())}
+_ONE_OF_EACH_FAST = [
+    pytest.param(each, marks=[] if _FIRST_OF[each.must] is each else [pytest.mark.slow], id=each.name)
+    for each in WRONG_WALLETS.values()
+]
 
 
+@pytest.mark.slow
 def test_the_right_wallet_passes() -> None:
     """With all supplied, nothing fails, not even by advice, and only what needs a network is skipped."""
     report = certified()
@@ -32,6 +36,15 @@ def test_the_right_wallet_passes() -> None:
     assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
+@pytest.mark.parametrize("wrong", _ONE_OF_EACH_FAST)
+def test_its_scenario_catches_a_wrong_wallet(wrong: WrongWallet, tmp_path: Path) -> None:
+    """Alone; in the fast lane one wallet of each scenario."""
+    file = tmp_path / "wallet.db" if wrong.on_file else None
+    (verdict,) = certified(wrong.kind, file=file, operations=wrong.operations, only=[wrong.must]).verdicts
+    assert verdict.failed, verdict.reason
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
 @pytest.mark.drawn(25)
 def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
@@ -39,6 +52,7 @@ def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
     hold_caught(wrong, tmp_path, everywhere=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.drawn(2)
 def test_a_wrong_wallet_drawn_by_the_seed_fails_nowhere_else(place: int, tmp_path: Path) -> None:

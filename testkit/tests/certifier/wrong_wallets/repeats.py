@@ -11,33 +11,6 @@ from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__ = [
-    "AmountNotCompared",
-    "BatchHasItsOwnIds",
-    "BetIdNotUnique",
-    "BlockedBeforeTheRepeat",
-    "BytesCompared",
-    "DebitsEachTime",
-    "FailuresRemembered",
-    "ForgetsAfterAMonth",
-    "ForgetsWhenRestarted",
-    "FundsBeforeTheRepeat",
-    "IdsFolded",
-    "IdsTrimmed",
-    "JackpotClosesTheBet",
-    "JackpotTakenForTheDeposit",
-    "KeyedOnTheBetAlone",
-    "KeyedOnTxIdAlone",
-    "MakesUpARollbacksTxId",
-    "OldBalanceAsOfNow",
-    "PaysEachTime",
-    "PaysEachTxId",
-    "PlayerNotCompared",
-    "RefundsEachTime",
-    "RefusalsForgotten",
-    "WithdrawOfAnyBetIsARepeat",
-]
-
 
 class _MovesAgain(PlainWallet):
     """A posting that is there already does not keep it from moving the money."""

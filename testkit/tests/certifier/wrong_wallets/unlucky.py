@@ -9,8 +9,6 @@ from wallet_by_hand import PATHS, SUCCESS, Bet, Call, Case, InvalidRequestError,
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 _LEAST_CENTS = 100
 _FEE_CENTS = 30
 
@@ -48,31 +46,15 @@ class CreditsNothingNowAndThen(_Counting):
         super()._settle(case, bet)
 
 
-class _RollsBack(_Counting):
-    """Answers SUCCESS, and does not commit every so manieth movement of *operations*."""
-
-    every = 15
-    operations: tuple[str, ...] = ("withdraw", "deposit", "rollback")
-
+@wrong("answers SUCCESS to every fifteenth movement, and rolls it back", must="G01", may="*",
+       first="now and then it is not committed")  # fmt: skip
+class RollsBackNowAndThen(_Counting):
     def _reply(self, case: Case, outcome: str) -> Reply:
         reply = super()._reply(case, outcome)
-        if outcome == SUCCESS and case.call.operation in self.operations and self._is_unlucky(self.every):
+        if outcome == SUCCESS and case.call.operation != "player-balance" and self._is_unlucky(15):
             self._database.execute("ROLLBACK")
             self._database.execute("BEGIN IMMEDIATE")
         return reply
-
-
-@wrong("answers SUCCESS to every fifteenth movement, and rolls it back", must="G01", may="*",
-       first="now and then it is not committed")  # fmt: skip
-class RollsBackNowAndThen(_RollsBack):
-    pass
-
-
-@wrong("answers SUCCESS to every ninth credit, and rolls it back", must="G04", may="*", operations=200,
-       first="now and then it is not committed")  # fmt: skip
-class RollsBackCreditsNowAndThen(_RollsBack):
-    every = 9
-    operations = ("deposit", "rollback")
 
 
 @wrong("refuses every twelfth bet as unreadable", must="G01", may="*", first="now and then")
