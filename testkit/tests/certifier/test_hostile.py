@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import HTTPServer
 from threading import Thread
 from typing import Any
 
@@ -224,28 +223,6 @@ def test_a_player_who_has_so_much() -> None:
 # --- Over HTTP --------------------------------------------------------------------------------------------------------
 
 
-class _OneAtATime(HTTPServer):
-    """Waits for each caller until it is done."""
-
-    wallet: PlainWallet
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that hangs up is what is tried."""
-
-
-class _ClosesAfterEach(Webhooks):
-    protocol_version = "HTTP/1.0"
-
-
-@contextmanager
-def _served_one_at_a_time(wallet: PlainWallet) -> Iterator[int]:
-    with _OneAtATime(("127.0.0.1", 0), _ClosesAfterEach) as server:
-        server.wallet = wallet
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield server.server_port
-        server.shutdown()
-
-
 @contextmanager
 def _served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[int]:
     server = WalletServer(("127.0.0.1", 0), handler)
@@ -369,20 +346,6 @@ def test_a_method_that_is_not_asked_for() -> None:
         f"a balance check by {each}: HTTP 200, SUCCESS; expected was a refusal, such as HTTP 405"
         for each in ("GET", "PUT")
     ]
-
-
-@pytest.mark.outside
-def test_a_silent_caller_that_holds_the_only_worker() -> None:
-    """Whoever serves one caller at a time keeps all others waiting: advice, and no more."""
-    wallet = opened()
-    with _served_one_at_a_time(wallet) as port:
-        # The other call may be faster than the silent one; not every time.
-        verdicts = (_oddly_asked(port) for _ in range(5))
-        verdict = next(each for each in verdicts if each.notes)
-    wallet.close()
-    assert verdict.is_advice
-    assert "a balance check meanwhile" in verdict.reason
-    assert "in time" in verdict.reason
 
 
 class IgnoresSpacesAtTheEnd(PlainWallet):

@@ -30,7 +30,7 @@ from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Manner, Request, Seal
-from testkit.tests.certifier.findings import found, only
+from testkit.tests.certifier.findings import only
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from testkit.tests.certifier.serving import answering, certified_at, served
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
@@ -154,32 +154,6 @@ def test_an_event_loop_in_this_thread_is_refused() -> None:
 
     with served(opened()) as url:
         assert asyncio.run(main(url)).passed
-
-
-@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "closed"])
-def test_connections_may_be_kept_or_not(is_kept: bool) -> None:
-    """A server that closes after each answer, and says so, is as right as one that keeps all connections."""
-    wallet = opened()
-    one = answering(wallet)
-
-    def script(connection: Connection) -> None:
-        send = connection.send
-
-        def sent(data: bytes) -> bool:
-            send(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
-            connection.close()
-            return False
-
-        if not is_kept:
-            connection.send = sent  # type: ignore[method-assign]  # To close once the answer is out.
-        one(connection)
-
-    with HostileServer(script) as server:
-        report = certified_at(server.base_url, only=["A", "D02"])
-        assert (len(server.connections) < 30) is is_kept
-    assert found(report) == {}
-    assert report.calls > 100
-    wallet.close()
 
 
 @contextmanager

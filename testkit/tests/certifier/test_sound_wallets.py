@@ -55,20 +55,6 @@ class LimitsWagers(PlainWallet):
         return super()._refusal(case) if within else self.word
 
 
-class LimitsWhatIsWageredInADay(PlainWallet):
-    """Takes so many cents a day from everybody together."""
-
-    most, _wagered = 200_000, 0
-
-    def _refusal(self, case: Case) -> str | None:
-        if (why := super()._refusal(case)) is not None:
-            return why
-        if self._wagered + case.call.cents > self.most:
-            return "LIMIT_EXCEEDED"
-        self._wagered += case.call.cents
-        return None
-
-
 class LimitsWagersInItsOwnWord(LimitsWagers):
     """Its code is none of the assumed ones (docs/decisions/0013)."""
 
@@ -104,14 +90,6 @@ def test_a_wallet_that_limits_wagers_passes(kind: type[LimitsWagers], not_tried:
     report = certified(kind)
     hold_passed(report, *not_tried)
     assert f"was refused with {kind.word}" in report.verdict("A06").reason
-
-
-def test_a_limit_of_a_day_is_no_mistake() -> None:
-    """From then on bets cannot be tried; what was left cannot be wagered away, and the report says so."""
-    report = certified(LimitsWhatIsWageredInADay)
-    assert {each.id: each.reason for each in report.failures} == {}
-    assert any("was refused with LIMIT_EXCEEDED" in each.reason for each in report.skipped)
-    assert all(0 <= (each.difference_cents or 0) < 10_000 for each in report.moved)
 
 
 class KnowsItsGames(PlainWallet):

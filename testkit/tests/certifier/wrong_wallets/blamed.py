@@ -74,15 +74,6 @@ class _Failing(PlainWallet):
         return not is_alone() and self._calls % 5 == 0
 
 
-@wrong("answers DUPLICATE_TRANSACTION where a transaction has failed among others", must="D05", may="*",
-       first="and accepted alone")  # fmt: skip
-class FailsAsDuplicate(_Failing):
-    def _carry_out(self, call: Call) -> Reply:
-        if call.operation != "player-balance" and self._refuses():
-            return Reply("DUPLICATE_TRANSACTION")
-        return super()._carry_out(call)
-
-
 @wrong("finds no player whose account another call has locked", must="D05", may="*",
        first="a known player is not found while other calls")  # fmt: skip
 class SkipsLockedPlayers(_Failing):

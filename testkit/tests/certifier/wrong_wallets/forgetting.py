@@ -93,17 +93,3 @@ class LosesRecordsByChance(PlainWallet):
         chance: Random = self.__dict__.setdefault("_chance", Random(25))
         if chance.random() > 1 / 25:
             super()._remember(call)
-
-
-@wrong("carries a single withdraw of the run out again, the fourth that is repeated", must="B03",
-       first="record of a call is sometimes not kept")  # fmt: skip
-class DebitsASingleRepeat(PlainWallet):
-    _repeats = 0
-
-    def _withdraw(self, case: Case) -> str:
-        if case.is_repeat and case.bet is not None and case.bet.state == "OPEN":
-            self._repeats += 1
-            if self._repeats == 4:
-                update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
-                self._database.execute(update, (case.call.cents, case.call.player_id))
-        return super()._withdraw(case)

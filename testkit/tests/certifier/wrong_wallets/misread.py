@@ -38,12 +38,6 @@ class DebitsClaims(PlainWallet):
         super()._move(case, player_id, -cents if case.call.is_claim else cents)
 
 
-@wrong("gives back the wager of a cancelled bet a hundredfold", must="A04", may="*", first="cents and currency units")
-class RefundsAHundredfold(PlainWallet):
-    def _refund_cents(self, call: Call, bet: Bet) -> int:
-        return 100 * super()._refund_cents(call, bet)
-
-
 @wrong("rounds wagers to a quarter of a unit before it debits them", must="G02", may="*", first="amounts are rounded")
 class RoundsWagersToQuarters(PlainWallet):
     def _move(self, case: Case, player_id: str, cents: int) -> None:

@@ -144,15 +144,6 @@ class SharesTheAnswerOfEachCall(PlainWallet):
         return self._last
 
 
-@wrong("gives the balance of its refusals in cents", must="A06", may="*", first="cents and currency units are mixed up")
-class RefusesInCents(PlainWallet):
-    def _render(self, reply: Reply) -> str:
-        cents = reply.cents
-        if cents is not None and reply.outcome != "SUCCESS":
-            return super()._render(Reply(reply.outcome, cents * 100, reply.at_millis))
-        return super()._render(reply)
-
-
 @wrong("refuses every call, once it has refused a body that it cannot read", must="F01", may="*",
        first="after one call, every other is refused")  # fmt: skip
 class IsStuckAfterABadBody(PlainWallet):
@@ -203,23 +194,6 @@ class SharesTheOperation(PlainWallet):
         self._path = path
         time.sleep(0.001)
         return super()._answer(self._path, headers, body)
-
-
-@wrong("pays a win some time after it has answered the deposit with the new balance", must="A02", may="*",
-       first="answered before the money has moved")  # fmt: skip
-class PaysLater(RefundsLater):
-    def _refund(self, case: Case, bet: Bet) -> None:
-        PlainWallet._refund(self, case, bet)
-
-    def _settle(self, case: Case, bet: Bet) -> None:
-        self._remember(case.call)
-        self._set_state(bet, "CLOSED")
-        self.__dict__["_promised"] = case.call.cents
-        self.__dict__["_later"].append((time.monotonic() + 0.02, bet.player_id, case.call.cents))
-
-    def _told_cents(self, case: Case, account: Account) -> int:
-        promised: int = self.__dict__.pop("_promised", 0)
-        return super()._told_cents(case, account) + promised
 
 
 @wrong("takes the bytes of a rain's withdraw for its rollback", must="E09")
@@ -300,14 +274,6 @@ class CreditsNobody(PlainWallet):
         return reply if case.account is not None or outcome != "SUCCESS" else Reply(outcome, 0, case.now)
 
 
-@wrong("answers SUCCESS to a refused withdraw that comes again", must="B06", may="B11 C06 C13 G04 H06")
-class SaysYesToTheRefused(PlainWallet):
-    def _withdraw(self, case: Case) -> str:
-        outcome = super()._withdraw(case)
-        is_declined = case.bet is not None and case.bet.state == "DECLINED"
-        return "SUCCESS" if is_declined and case.is_repeat else outcome
-
-
 @wrong("fails where a claim is sent again, by a unique key", must="A10", may="B16 D02 E07 G04 H06 B11",
        first="is refused when it is sent again")  # fmt: skip
 class ClaimsAgainViolateAKey(PlainWallet):
@@ -347,13 +313,6 @@ class EndsAllBetsOfThePlayer(PlainWallet):
     def _set_state(self, bet: Bet, state: str) -> None:
         update = "UPDATE bets SET state = ? WHERE player_id = ? AND state IN ('OPEN', 'SPENT')"
         self._database.execute(update, (state, bet.player_id))
-
-
-@wrong("takes a jackpot that names a settled bet for a repeat of its deposit", must="B16")
-class ClaimsOfSettledBetsAreRepeats(PlainWallet):
-    def _claim(self, case: Case) -> str:
-        bet = self._find_bet(case.call.bet_id) if case.call.bet_id else None
-        return "SUCCESS" if bet is not None and bet.state == "CLOSED" else super()._claim(case)
 
 
 @wrong("keeps the lock of a player whose withdraw it refused for want of money", must="H06", may="*",

@@ -114,29 +114,6 @@ class CommitsEachStatement(_LocksForAStatement, _OverwritesRows):
     pass
 
 
-@wrong("lets its lock go before the commit, so that the next call decides on what was there before", must="D01",
-       may="D02 D03 D04 D05 D06 D08 D09 D10 H05",
-       first=("the balance pays for", "are not in one transaction"))  # fmt: skip
-class LetsItsLockGo(_LooksAtMoneyEarly, _OverwritesRows):
-    looks_at = ("withdraw", "deposit", "rollback")
-
-    def _has_funds(self, case: Case) -> bool:
-        return super()._has_funds(self.early(case))
-
-    def _withdraw(self, case: Case) -> str:
-        return super()._withdraw(self._before(case))
-
-    def _deposit(self, case: Case) -> str:
-        return super()._deposit(self._before(case))
-
-    def _rollback(self, case: Case) -> str:
-        return super()._rollback(self._before(case))
-
-    def _before(self, case: Case) -> Case:
-        early = self.early(case)
-        return replace(case, bet=early.bet, known=early.known)
-
-
 class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         account = self.early(case).account

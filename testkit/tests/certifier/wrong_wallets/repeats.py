@@ -233,12 +233,6 @@ class BytesCompared(PlainWallet):
         return super()._content(call) if call.operation == "rollback" else call.digest
 
 
-@wrong("knows a call by a digest of its body in place of its tx_id", must="B15", may="*", first="B15")
-class KnowsBodiesAlone(PlainWallet):
-    def _identity(self, call: Call) -> tuple[str, str | None]:
-        return (call.operation, call.digest) if call.digest else super()._identity(call)
-
-
 @wrong("gives deposits in a batch other tx_ids, and so recognises none that came alone", must="B15")
 class BatchHasItsOwnIds(PlainWallet):
     def _read(self, operation: str, document: object, body: bytes) -> Call:

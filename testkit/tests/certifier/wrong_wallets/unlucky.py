@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
-from wallet_by_hand import PATHS, SUCCESS, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
+from wallet_by_hand import PATHS, SUCCESS, Bet, Case, InvalidRequestError, PlainWallet, Reply
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -24,12 +24,6 @@ class _Counting(PlainWallet):
 
     def _is_alone(self) -> bool:
         return threading.current_thread() is threading.main_thread()
-
-
-@wrong("keeps a fee of each refund", must="A04", may="*", first="another amount than their own")
-class RefundsLessAFee(PlainWallet):
-    def _refund_cents(self, call: Call, bet: Bet) -> int:
-        return max(0, super()._refund_cents(call, bet) - _FEE_CENTS * (1 + bet.cents // 100))
 
 
 @wrong(
@@ -119,20 +113,6 @@ class CreditsAndFails(_Counting):
         raise RuntimeError("after the money moved")
 
 
-@wrong("pays a win after a loss of the same bet", must="A03", may="D09 G04")
-class PaysALostBet(PlainWallet):
-    def _deposit(self, case: Case) -> str:
-        bet, call = case.bet, case.call
-        if bet is None or bet.state != "CLOSED" or case.known is not None or not call.cents:
-            return super()._deposit(case)
-        query = "SELECT sum(cents) FROM postings WHERE operation = 'deposit' AND tx_id LIKE '%' || ?"
-        (paid,) = self._database.execute(query, (bet.bet_id,)).fetchone()
-        if paid:
-            return super()._deposit(case)
-        self._settle(case, bet)
-        return SUCCESS
-
-
 @wrong("looks bets up with LIKE", must="F08")
 class LooksUpWithLike(PlainWallet):
     def _find_bet(self, bet_id: str) -> Bet | None:
@@ -186,29 +166,3 @@ class MixesBalanceAndTime(PlainWallet):
             return reply
         first: dict[object, int | None] = self.__dict__.setdefault("_first_times", {})
         return replace(reply, at_millis=first.setdefault(self._identity(case.call), reply.at_millis))
-
-
-@wrong("answers balance checks at once from what an earlier one of them has read", must="A08", may="D07",
-       first="player-balance returns an old balance")  # fmt: skip
-class ReadsAnOldBalanceBesideOthers(_Counting):
-    def _carry_out(self, call: Call) -> Reply:
-        cache: dict[str, Reply] = self.__dict__.setdefault("_cache", {})
-        reply = super()._carry_out(call)
-        if call.operation != "player-balance" or self._is_alone():
-            return reply
-        old = cache.setdefault(call.player_id, reply)
-        return replace(reply, cents=old.cents)
-
-
-@wrong("refunds every twentieth of the bets that are cancelled at once, and keeps it open", must="D08", may="*",
-       first="record of a call is sometimes not kept")  # fmt: skip
-class LeavesCancelledBetsOpen(_Counting):
-    def _rollback(self, case: Case) -> str:
-        outcome = super()._rollback(case)
-        is_refunded = case.bet is not None and case.bet.state == "OPEN" and not self._is_alone()
-        if is_refunded and self._is_unlucky(20):
-            key = (case.call.operation, case.call.tx_id)
-            self._database.execute("UPDATE bets SET state = 'OPEN' WHERE bet_id = ?", (case.call.bet_id,))
-            for table in ("calls", "postings"):
-                self._database.execute(f"DELETE FROM {table} WHERE (operation, tx_id) = (?, ?)", key)
-        return outcome
