@@ -10,7 +10,6 @@ from wallet_by_hand import PATHS, SUCCESS, Bet, Case, InvalidRequestError, Plain
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
 _LEAST_CENTS = 100
-_FEE_CENTS = 30
 
 
 class _Counting(PlainWallet):
