@@ -38,7 +38,7 @@ def test_the_right_wallet_passes() -> None:
 
 @pytest.mark.parametrize("wrong", _ONE_OF_EACH_FAST)
 def test_its_scenario_catches_a_wrong_wallet(wrong: WrongWallet, tmp_path: Path) -> None:
-    """Alone, or after random play if it forgets; in the fast lane one wallet of each scenario. A race has three tries."""
+    """Alone, or after random play if it forgets; in the fast lane one wallet of each. A race has three tries."""
     file = tmp_path / "wallet.db" if wrong.on_file else None
     only = {wrong.must} | ({"G04"} if wrong.operations > RANDOM_OPERATIONS else set())
     for _ in range(3):

@@ -92,6 +92,7 @@ def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
             {"outcome": "win", "wager": "2.50", "won": "7"}, "4.50", "wagered 2.50 EUR and won 7.00 EUR", id="win"
         ),
         pytest.param({"outcome": "loss", "wager": "3"}, "-3.00", "wagered 3.00 EUR and lost", id="loss"),
+        pytest.param({"outcome": "loss", "wager": "3", "won": "7"}, "-3.00", "wagered 3.00 EUR and lost", id="ignored"),
         pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "bet of 4.00 EUR is cancelled.", id="cancelled"),
     ],
 )
