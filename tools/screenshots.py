@@ -1,8 +1,7 @@
 """
 Take pictures of the control room in the system's Chromium, over a wallet on loopback.
 
-    python tools/screenshots.py              those in docs/images
-    python tools/screenshots.py --tests      the small ones that testkit/tests/control_room/test_every_page.py compares
+    python tools/screenshots.py      draws those in docs/images
 """
 
 import sys
@@ -28,7 +27,6 @@ from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.keys import new_key, private_pem
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
-from testkit.tests.control_room.pictures import draw_all
 from testkit.tests.control_room.running import CERTIFICATION, Room
 from tests.support.browser import chromium
 from tests.support.servers import wsgi_server
@@ -130,11 +128,5 @@ def _draw(folder: Path, key: Path) -> None:
                 view.close()
 
 
-def _of_the_tests() -> None:
-    with TemporaryDirectory() as folder, chromium() as browser:
-        for name in draw_all(browser, Path(folder)):
-            print(name)  # noqa: T201 - a tool says what it does
-
-
 if __name__ == "__main__":
-    _of_the_tests() if "--tests" in sys.argv[1:] else main()
+    main()

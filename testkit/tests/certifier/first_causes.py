@@ -23,18 +23,17 @@ _HEAD: Final = (
     "# Wallets that race may be named in several ways.\n\n"
 )
 _WRITES: Final = "WRITE_FIRST_CAUSES"
-_TESTS: Final = ("wrong_wallets", "subtle", "subtler", "sound_wallets")
+_TESTS: Final = ("wrong_wallets", "sound_wallets")
 #: Wallets whose causes this run has written.
 _written: Final[set[str]] = set()
 
 
 def first_cause(report: "Report") -> str:
-    """Return the first cause in words; if it is not a known mistake, by the scenario that shows it."""
+    """Return what the first cause costs, and its words; if it is not a known mistake, by the scenario that shows it."""
     if not report.causes:
         return "nothing"
     first = report.causes[0]
-    words = first.title if first.mistake else first.verdict.name
-    return f"advice: {words}" if first.verdict.is_advice else words
+    return f"{first.verdict.cost}: {first.title if first.mistake else first.verdict.name}"
 
 
 def hold_first_cause(name: str, report: "Report") -> None:

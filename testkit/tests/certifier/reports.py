@@ -17,28 +17,6 @@ from game_operator_testkit.certifier.report.verdicts import (
 )
 from game_operator_testkit.provider.replies import read_reply
 
-__all__ = [
-    "EVIL",
-    "EVIL_BYTES",
-    "URL",
-    "advised",
-    "broken",
-    "doubled",
-    "exchange",
-    "failed",
-    "failing_report",
-    "hidden",
-    "hostile_report",
-    "large_report",
-    "out_of_time",
-    "passed",
-    "passing_report",
-    "report",
-    "skipped",
-    "undone",
-    "unjudged",
-]
-
 URL = "http://127.0.0.1:8000/wallet"
 #: 2026-11-21 14:03:59.120 UTC.
 BEGAN_MILLIS = 1_795_269_839_120

@@ -11,7 +11,6 @@ import pytest
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.report import Report
 from game_operator_testkit.certifier.report.verdicts import Verdict
-from game_operator_testkit.provider.latency import above
 from testkit.tests.certifier.reports import (
     EVIL_BYTES,
     URL,
@@ -170,20 +169,6 @@ def test_hostile_bytes_are_data() -> None:
     assert long["answer"]["headers"] == [["x-long", "y" * 300]]
     assert read["verdicts"][0]["id"].startswith("B<script>")
     assert "\\ud800" in read["run_id"]
-
-
-@pytest.mark.parametrize(
-    ("sample_ms", "above_marks"),
-    [
-        pytest.param(100.0, (0, 0), id="at the first mark"),
-        pytest.param(100.001, (1, 0), id="beyond the first mark"),
-        pytest.param(500.0, (1, 0), id="at the second mark"),
-        pytest.param(500.001, (1, 1), id="beyond the second mark"),
-    ],
-)
-def test_what_is_above_a_mark(sample_ms: float, above_marks: tuple[int, int]) -> None:
-    """Both sides of each."""
-    assert (above([sample_ms], 100), above([sample_ms], 500)) == above_marks
 
 
 def test_the_latency_in_figures() -> None:

@@ -143,15 +143,6 @@ def test_a_change_that_breaks_the_wallet_fails_and_leaves_the_baseline(runner: R
     assert (runner.folder / "baseline.json").read_text() == before
 
 
-@pytest.mark.artefact
-def test_a_wallet_with_known_failures_can_begin(runner: Runner) -> None:
-    """The first run fails, and makes the baseline; the second one does not fail for what was known."""
-    runner.serve(is_right=False)
-    assert runner.run()["Certify"] == 1
-    assert runner.run()["Certify"] == 0
-    assert "remains: B01 " in (runner.folder / "summary.md").read_text()
-
-
 def test_a_wallet_that_does_not_start_fails_at_once(runner: Runner) -> None:
     """Nothing is certified."""
     (runner.folder / "examples" / "wallet_by_hand.py").write_text("raise SystemExit('no database')")

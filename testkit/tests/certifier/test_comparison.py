@@ -33,7 +33,6 @@ _CASES: list[Any] = [
     pytest.param(wrong("A01"), _ADVICE, "better", id="advice is left"),
     pytest.param(passed("A01"), _ADVICE, "", id="advice is not worse"),
     pytest.param(passed("A01"), wrong("A01"), "worse", id="new"),
-    pytest.param(_ADVICE, wrong("A01"), "worse", id="was advice"),
     pytest.param(skipped("A01"), wrong("A01"), "worse", id="was not tried"),
     pytest.param(None, wrong("A01"), "worse", id="was not there"),
     pytest.param(wrong("A01"), wrong("A01"), "remains", id="fails twice"),
@@ -41,11 +40,8 @@ _CASES: list[Any] = [
     pytest.param(wrong("A01", _LOST), wrong("A01", _BROKEN), "better", id="costs less"),
     pytest.param(wrong("A01", _LOST), wrong("A01", _DOUBLED), "remains", id="lost and doubled weigh alike"),
     pytest.param(wrong("A01"), skipped("A01"), "remains", id="failed, and is not tried any more"),
-    pytest.param(passed("A01"), skipped("A01"), "", id="passed, and is not tried any more"),
     pytest.param(wrong("A01"), None, "remains", id="failed, and is not played any more"),
     pytest.param(skipped("A01"), skipped("A01"), "", id="never tried"),
-    pytest.param(skipped("A01"), None, "", id="never tried, and is not played any more"),
-    pytest.param(None, passed("A01"), "", id="passes from the beginning"),
 ]
 
 
@@ -68,16 +64,6 @@ _OLD, _GONE = wrong("B01"), wrong("C01")
 @pytest.mark.parametrize(
     ("found", "line"),
     [
-        pytest.param(
-            _both([passed("A01")], [passed("A01")]),
-            "0 worse, 0 better, 0 remaining",
-            id="nothing",
-        ),
-        pytest.param(
-            _both([_OLD, _GONE], [_OLD, passed("C01")]),
-            "0 worse, 1 better, 1 remaining",
-            id="old failures remain",
-        ),
         pytest.param(
             _both([_OLD, _GONE], [_OLD]),
             "0 worse, 0 better, 2 remaining",
@@ -110,11 +96,6 @@ def test_a_change_says_how_it_ended_in_both_runs() -> None:
     [
         pytest.param(report(passed("A01")), "", id="alike"),
         pytest.param(
-            replace(report(passed("A01")), version="0.9"),
-            "The baseline is of version '0.9', and this run of 1.0.0.",
-            id="another version",
-        ),
-        pytest.param(
             replace(report(passed("A01")), profile={"deposit_batch": "True"}),
             "The runs have different profiles, so they expect different answers.",
             id="another profile",
@@ -141,19 +122,9 @@ def _verdict(**changes: object) -> bytes:
     ("content", "problem"),
     [
         pytest.param(b"", ": Invalid JSON", id="empty"),
-        pytest.param(b"{", ": Invalid JSON", id="half"),
-        pytest.param(b"\xff\xfe{}", ": Invalid JSON", id="not UTF-8"),
-        pytest.param(b"[" * 100_000, ": Invalid JSON", id="nested"),
-        pytest.param(b"[]", ": Input should be an object", id="a list"),
         pytest.param(b"{}", "format: Field required", id="an empty object"),
         pytest.param(_changed(verdicts=[]), "verdicts: Tuple should have at least 1 item", id="nothing to compare"),
-        pytest.param(_changed(format=2), "format: Input should be 1", id="another format"),
-        pytest.param(_changed(verdicts={}), "verdicts: Input should be a valid array", id="verdicts of another kind"),
-        pytest.param(_changed(version=1), "version: Input should be a valid string", id="version of another kind"),
-        pytest.param(_changed(profile=[]), "profile: Input should be an object", id="profile of another kind"),
         pytest.param(_verdict(id="B<script>"), "verdicts.0.id: String should match pattern", id="an id"),
-        pytest.param(_verdict(id="A01\n"), "verdicts.0.id: String should match pattern", id="an id with a line end"),
-        pytest.param(_verdict(outcome="great"), "verdicts.0.outcome: Input should be 'passed'", id="outcome"),
         pytest.param(_verdict(weight=3), "verdicts.0.weight: Input should be 'money lost'", id="weight"),
     ],
 )

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
-from game_operator.profile import Profile
-from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier import Supplies, Weight
 from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
@@ -32,9 +31,6 @@ from testkit.tests.certifier.harness import (
     service_signer,
     supplies_of,
 )
-from testkit.tests.certifier.ours import certified_ours
-from testkit.tests.certifier.wrong_wallets import failures, races
-from tests.support.ledgers import InMemory
 
 LOST, DOUBLED = Weight.MONEY_LOST, Weight.MONEY_DOUBLED
 
@@ -45,52 +41,6 @@ def test_the_wallet_by_hand_passes() -> None:
     assert (found(report), skipped(report)) == ({}, {})
     assert [each.id for each in report.verdicts] == ["H01", "H02", "H04", "H05", "H06", "H07"]
     assert report.calls < 130
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="defaults"),
-        pytest.param({"codes": "core"}, id="core codes"),
-        pytest.param({"rollback_tx_id": "own"}, id="rollbacks have a tx_id of their own"),
-        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
-    ],
-)
-def test_our_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
-    """Whatever is assumed, nothing is found, not even by advice (docs/decisions/0012 to 0014)."""
-    report = certified_ours(InMemory(), Profile(**settings), only=["H"])
-    assert (found(report), skipped(report)) == ({}, {})
-
-
-class RefundsTwice(PlainWallet):
-    """Refunds a bet once more when its rollback is repeated."""
-
-    def _rollback(self, case: Case) -> str:
-        if case.bet is not None and case.bet.state == "ROLLED_BACK":
-            cents = case.bet.cents
-            update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
-            self._database.execute(update, (cents, case.call.player_id))
-        return super()._rollback(case)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "scenario", "weight", "told"),
-    [
-        pytest.param(failures.RefusesWhatFails, "H02", LOST, "which the service takes for final", id="H02, refused"),
-        pytest.param(failures.PromisesDuringAnOutage, "H02", LOST, "returned SUCCESS, and nothing moved", id="H02, ok"),
-        pytest.param(failures.KeepsWhatIsHalfDone, "H02", LOST, "during an outage, player-1 has", id="H02, half"),
-        pytest.param(failures.KnowsTheLastCallOnly, "H05", LOST, "again: refused with DUPLICATE", id="H05, refused"),
-        pytest.param(RefundsTwice, "H05", DOUBLED, "20.00 too much", id="H05, doubled"),
-        pytest.param(races.DebitsAnEarlierBalance, "H05", DOUBLED, "too much", id="H05, a race"),
-    ],
-)
-def test_a_wrong_wallet_is_told_what_it_does(
-    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
-) -> None:
-    """The verdict weighs what is at risk, and its reason names the call and the money."""
-    verdict = only(certified(wrong, only=[scenario]))
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
 
 
 @pytest.mark.parametrize("instance_id", [None, "another"])
@@ -127,17 +77,6 @@ class FindsNoBets(PlainWallet):
         return "BET_NOT_FOUND"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "code"), [(NamesForeignInstances, "INSTANCE_UNKNOWN"), (LetsNobodyBet, "PLAYER_BLOCKED")]
-)
-def test_a_wallet_that_accepts_no_bet_loses_no_money(kind: type[PlainWallet], code: str) -> None:
-    """Whatever the code is, there is one cause."""
-    report = certified(kind, instance_id="another" if kind is NamesForeignInstances else INSTANCE)
-    assert [cause.title for cause in report.causes if cause.verdict.failed] == ["every withdraw is refused"]
-    assert f"the wallet refused every bet with {code}" in Summary(report).headline
-
-
 @pytest.mark.parametrize(
     ("kind", "look"),
     [
@@ -150,11 +89,6 @@ def test_the_headline_says_where_to_look_first(kind: type[PlainWallet], look: st
     """By the code that refuses each bet."""
     report = certified(kind, only=["A02"], instance_id="another" if kind is NamesForeignInstances else INSTANCE)
     assert Summary(report).headline.endswith(f"so 1 scenario could not be judged{look}.")
-
-
-def test_the_wallet_recovers_whatever_was_found() -> None:
-    """What a scenario breaks it mends before it judges."""
-    assert found(certified(failures.PromisesDuringAnOutage, only=["H", "A"])).keys() == {"H02"}
 
 
 @pytest.mark.parametrize(
@@ -293,17 +227,10 @@ class TenMinutesAhead(PlainWallet):
         return time.time_ns() // 1_000_000 + self.off_millis
 
 
-class TenMinutesBehind(TenMinutesAhead):
-    """Nor its."""
-
-    off_millis = -600_000
-
-
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
         pytest.param(TenMinutesAhead, "600 s ahead of the certifier's", id="ahead"),
-        pytest.param(TenMinutesBehind, "600 s behind the certifier's", id="behind"),
     ],
 )
 def test_a_clock_that_is_off_is_advice(kind: type[PlainWallet], told: str) -> None:
@@ -312,26 +239,3 @@ def test_a_clock_that_is_off_is_advice(kind: type[PlainWallet], told: str) -> No
     assert report.passed
     assert told in report.verdict("H04").reason
     assert {each.id for each in report.advice} == {"H04"}
-
-
-def test_a_wallet_that_raises_is_judged() -> None:
-    """In process too a call can end without any answer."""
-    wallet = opened()
-    answering = delivered_to(wallet)
-
-    def deliver(path: str, headers: Any, body: bytes) -> Any:  # Any: as the certifier calls it
-        if path == "/rollback":
-            raise OSError("the wallet fell over")
-        return answering(path, headers, body)
-
-    report = certify_in_process(
-        deliver,
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        instance_id=INSTANCE,
-        only=["D03", "D04", "H05"],
-    )
-    assert {each.id for each in report.failures} == {"D03", "D04", "H05"}
-    assert all("the wallet fell over" in each.reason for each in report.failures)
-    wallet.close()

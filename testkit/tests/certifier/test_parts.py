@@ -1,14 +1,10 @@
 """Bodies under a profile's names, seals, what codes mean, and the choice of scenarios."""
 
 import json
-import pickle
-from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
@@ -23,8 +19,6 @@ from game_operator_testkit.certifier.scenarios.bodies import MISSING, with_field
 from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
 from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Finality, finality
-from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import UNSIGNED, Form, Request, Seal
 
 BODY = b'{"player_id":"p1"}'
 CALLS: list[WebhookCall] = [
@@ -90,50 +84,6 @@ def test_fields_of_a_body() -> None:
     assert with_field(body, "a.b", MISSING) == {"a": {"c": 2}, "d": 3}
     assert with_field(body, "d", MISSING) == {"a": {"b": 1, "c": 2}}
     assert body == {"a": {"b": 1, "c": 2}, "d": 3}
-
-
-def verify(key: RSAPublicKey, signature: bytes, body: bytes) -> None:
-    key.verify(signature, body, PKCS1v15(), SHA256())
-
-
-@pytest.mark.parametrize("form", ["url-safe", "url-safe padded", "standard", "standard padded"])
-def test_a_seal_in_each_form(form: Form, private_key: RSAPrivateKey) -> None:
-    """The same signature, in either alphabet, padded or not (docs/decisions/0011)."""
-    keys = ServiceKeys(private_key)
-    request = Request("", "/withdraw", BODY, Seal(form=form))
-    ((_, written),) = [pair for pair in keys.headers(request, "signature") if pair[0] == b"signature"]
-    assert written.endswith(b"=") is form.endswith("padded")
-    decode, encode = (urlsafe_b64decode, urlsafe_b64encode) if form.startswith("url-safe") else (b64decode, b64encode)
-    signature = decode(written.rstrip(b"=") + b"==")
-    assert encode(signature).rstrip(b"=") == written.rstrip(b"=")
-    verify(private_key.public_key(), signature, BODY)
-
-
-def test_seals(private_key: RSAPrivateKey) -> None:
-    """None, two, by a stranger, over other bytes, by garbage; the content type stands once."""
-    keys = ServiceKeys(private_key)
-
-    def pairs(seal: Seal) -> list[tuple[bytes, bytes]]:
-        return [pair for pair in keys.headers(Request("", "/w", BODY, seal), "X-Sig") if pair[0].lower() == b"x-sig"]
-
-    assert pairs(UNSIGNED) == []
-    assert len(pairs(Seal(times=2))) == 2
-    assert pairs(Seal(literal="!!!")) == [(b"X-Sig", b"!!!")]
-    assert pairs(Seal(upper=True))[0][0] == b"X-SIG"
-    assert pairs(Seal(key="stranger")) != pairs(Seal())
-    assert pairs(Seal(over=b"other")) == [
-        pair for pair in keys.headers(Request("", "/w", b"other"), "X-Sig") if pair[0] == b"X-Sig"
-    ]
-    typed = keys.headers(Request("", "/w", BODY, headers=(("content-type", "text/plain"),)), "X-Sig")
-    assert [value for name, value in typed if name.lower() == b"content-type"] == [b"text/plain"]
-
-
-def test_keys_show_nothing(private_key: RSAPrivateKey) -> None:
-    """Neither its repr nor a pickle has a key."""
-    keys = ServiceKeys(private_key)
-    assert repr(keys).startswith("<game_operator_testkit.provider.keys.ServiceKeys object")
-    with pytest.raises(TypeError, match="a private key"):
-        pickle.dumps(keys)
 
 
 @pytest.mark.parametrize("code", [*WebhookErrorCode, "HOUSE_RULES"])

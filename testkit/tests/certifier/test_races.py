@@ -12,11 +12,11 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.engine import stage
+from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, ids_of, only, skipped
 from testkit.tests.certifier.harness import certified
-from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import races
-from tests.support.ledgers import InDatabase, InMemory
+from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
 
 pytestmark = pytest.mark.slow
 
@@ -30,26 +30,6 @@ def test_the_wallet_by_hand_passes() -> None:
     assert {each.id for each in report.verdicts} == ids_of("D")
     assert [each.difference_cents for each in report.moved] == [0, 0]
     assert len(report.load_ms) == 96
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({}, id="batches"),
-        pytest.param({"deposit_batch": False}, id="no batches"),
-        pytest.param({"codes": "core"}, id="core codes"),
-        pytest.param({"unknown_rollback": "success"}, id="a rollback of nothing succeeds"),
-        pytest.param({"rollback_tx_id": "own"}, id="rollbacks have a tx_id of their own"),
-        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
-        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, id="an early deposit is a failure"),
-        pytest.param({"claim_types": ()}, id="no jackpot brings money back"),
-    ],
-)
-@pytest.mark.drawn(3)
-def test_our_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
-    """Whatever is assumed, nothing is found, not even by advice (docs/decisions/0012 to 0014)."""
-    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["D"])
-    assert (found(report), skipped(report)) == ({}, {})
 
 
 class LimitsByACoreCode(PlainWallet):
@@ -69,73 +49,6 @@ def test_funds_are_there_only_where_that_is_said() -> None:
 def test_wallets_by_hand_on_one_file_pass(tmp_path: Path) -> None:
     """Two of them keep calls apart by their database (spec §3)."""
     assert found(certified(only=["D06", "D07"], file=tmp_path / "wallet.db")) == {}
-
-
-def test_our_wallets_on_one_database_pass(tmp_path: Path) -> None:
-    """Two of them keep calls apart by their database (spec §3)."""
-    ledger = InDatabase(f"sqlite:///{tmp_path}/wallet.db")
-    try:
-        report = certified_ours(ledger, Profile(deposit_batch=True), only=["D02", "D06", "D07"])
-    finally:
-        ledger.close()
-    assert (found(report), skipped(report)) == ({}, {})
-
-
-@pytest.mark.parametrize(
-    ("wrong", "scenario", "weight", "told"),
-    [
-        pytest.param(races.AsksForFundsBeforeTheLock, "D01", LOST, "the balance paid for 33: -", id="D01, overdrawn"),
-        pytest.param(races.DebitsAnEarlierBalance, "D01", LOST, "64 of 64 withdraws at once", id="D01, lost updates"),
-        pytest.param(races.PaysTwinsOfDeposits, "D02", DOUBLED, "identical deposits at once, player-1", id="D02, paid"),
-        pytest.param(
-            races.RefusesTwins, "D02", LOST, "refused with DUPLICATE_TRANSACTION instead of SUCCESS", id="D02, refused"
-        ),
-        pytest.param(races.OverlooksAWithdrawUnderWay, "D03", LOST, "the wager stays taken", id="D03"),
-        pytest.param(
-            races.PaysWhatIsRefundedMeanwhile,
-            "D04",
-            DOUBLED,
-            "both accepted, and the balance moved by 20.00",
-            id="D04, paid",
-        ),
-        pytest.param(
-            races.RefundsWhatIsPaidMeanwhile,
-            "D04",
-            DOUBLED,
-            "both accepted, and the balance moved by 20.00",
-            id="D04, refunded",
-        ),
-        pytest.param(races.CreditsAnEarlierBalance, "D05", LOST, "expected 1000.00:", id="D05"),
-        pytest.param(races.LocksInMemory, "D06", DOUBLED, "s at once, player-1 has ", id="D06"),
-        pytest.param(races.TellsTheTimeOfTheAnswer, "D07", BROKEN, "is older than", id="D07"),
-        pytest.param(races.OverlooksATombstoneUnderWay, "D08", LOST, "the wager stays taken", id="D08"),
-        pytest.param(races.DebitsForTwinsOfWithdraws, "D09", DOUBLED, "two identical withdraws at once", id="D09"),
-        pytest.param(races.LooksForABatchAtOnce, "D09", DOUBLED, "that has a deposit twice", id="D09, in a batch"),
-    ],
-)
-def test_a_racing_wallet_is_told_what_it_does(
-    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str, tmp_path: Path
-) -> None:
-    """The verdict weighs what is at risk, and its reason names the calls and the money."""
-    verdict = only(certified(wrong, only=[scenario], file=tmp_path / "wallet.db" if scenario == "D06" else None))
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
-
-
-class TwentyBetsOnly(PlainWallet):
-    """Has a limit of its own: so many open bets."""
-
-    def _refusal(self, case: Case) -> str | None:
-        (open_bets,) = self._database.execute("SELECT count(*) FROM bets WHERE state = 'OPEN'").fetchone()
-        return "LIMIT_EXCEEDED" if open_bets >= 20 else super()._refusal(case)
-
-
-def test_a_limit_of_the_operators_own_is_no_fault() -> None:
-    """Fifty bets at once are not tried then, and what was debited is given back (docs/decisions/0013)."""
-    report = certified(TwentyBetsOnly, only=["D01"])
-    assert skipped(report).keys() == {"D01"}
-    assert "the wallet limits wagers" in skipped(report)["D01"]
-    assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
 class RefusesHalf(PlainWallet):
@@ -267,3 +180,10 @@ def test_calls_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPatc
     (cause,) = report.causes
     assert cause.title == "many calls at once wait for each other, and time out"
     assert "may_bet" in cause.fix
+
+
+def test_one_answer_to_a_deposit_and_a_rollback_at_once() -> None:
+    """One was carried out, as the balance shows, and its caller got the other's refusal."""
+    verdict = only(certified(SharesTheAnswerOfEachCall, only=["D04"]))
+    assert verdict.notes[0].cause == KnownCause.SAME_REPLY
+    assert "neither was accepted" in verdict.reason

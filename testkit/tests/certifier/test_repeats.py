@@ -8,7 +8,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight
 from testkit.tests.certifier.findings import found, ids_of, only, skipped
-from testkit.tests.certifier.harness import certified, hold_told
+from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import overlooked, repeats
 from tests.support.ledgers import InMemory
@@ -46,66 +46,6 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_t
     assert all("profile" in reason for reason in skipped(report).values())
 
 
-class MistakesItsFailures(PlainWallet):
-    """Refuses for good while it fails, though it would process the repeat."""
-
-    def _refuse(self, code: str) -> tuple[int, str]:
-        return super()._refuse("PLAYER_BLOCKED" if self.broken else code)
-
-
-class ShowsAPageWhenBroken(PlainWallet):
-    """Answers a page of its framework's while it fails."""
-
-    def handle(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        return (500, {}, b"<h1>Oops</h1>") if self.broken else super().handle(method, path, headers, body)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "scenario", "weight", "told"),
-    [
-        pytest.param(repeats.DebitsEachTime, "B01", DOUBLED, "5.00 too little", id="B01"),
-        pytest.param(repeats.PaysEachTime, "B02", DOUBLED, "after the same deposit again, player-1", id="B02, paid"),
-        pytest.param(repeats.RefundsEachTime, "B02", DOUBLED, "after the same rollback again", id="B02, refunded"),
-        pytest.param(
-            repeats.OldBalanceAsOfNow, "B03", BROKEN, "returned a balance of 995.00; expected", id="B03, told"
-        ),
-        pytest.param(repeats.FundsBeforeTheRepeat, "B03", LOST, "with no money left: returned INS", id="B03, refused"),
-        pytest.param(repeats.AmountNotCompared, "B04", LOST, "with another amount: returned SUCCESS", id="B04, amount"),
-        pytest.param(repeats.PlayerNotCompared, "B04", LOST, "with another player: returned SUCCESS", id="B04, player"),
-        pytest.param(repeats.KeyedOnTxIdAlone, "B05", LOST, "refused with DUPLICATE_TRANSACTION", id="B05"),
-        pytest.param(
-            repeats.RefusalsForgotten, "B06", LOST, "the first time it returned INSUFFICIENT_BALANCE", id="B06"
-        ),
-        pytest.param(repeats.FailuresRemembered, "B07", LOST, "refused with SYSTEM_ERROR", id="B07, for ever"),
-        pytest.param(MistakesItsFailures, "B07", LOST, "and never sends it again", id="B07, given up"),
-        pytest.param(
-            ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, which is not a reply", id="B07, no reply"
-        ),
-        pytest.param(repeats.ForgetsWhenRestarted, "B08", DOUBLED, "withdraw after the restart, player-1", id="B08"),
-        pytest.param(repeats.IdsFolded, "B09", LOST, "CERTIFY-7E577E57-b09", id="B09, case"),
-        pytest.param(repeats.IdsTrimmed, "B09", LOST, "5.00 too much", id="B09, space"),
-        pytest.param(repeats.PaysEachTxId, "B10", DOUBLED, "the balance moved by +10.00", id="B10"),
-        pytest.param(repeats.ForgetsAfterAMonth, "B11", DOUBLED, "withdraw 89 days later, player-1", id="B11"),
-        pytest.param(repeats.BetIdNotUnique, "B12", DOUBLED, "the balance moved by -5.00", id="B12"),
-        pytest.param(
-            repeats.WithdrawOfAnyBetIsARepeat, "B13", LOST, "nothing moved, although the service", id="B13, free"
-        ),
-        pytest.param(repeats.KeyedOnTheBetAlone, "B13", LOST, "the balance moved by -5.00", id="B13, debited"),
-        pytest.param(repeats.BlockedBeforeTheRepeat, "B14", LOST, "refused with PLAYER_BLOCKED", id="B14"),
-        pytest.param(repeats.BytesCompared, "B15", LOST, "with one more member: returned DUP", id="B15, bytes"),
-        pytest.param(repeats.BatchHasItsOwnIds, "B15", LOST, "in a batch, deposit:bet:", id="B15, batch"),
-        pytest.param(repeats.JackpotClosesTheBet, "B16", LOST, "own deposit: refused with BET_AL", id="B16, closed"),
-        pytest.param(repeats.JackpotTakenForTheDeposit, "B16", LOST, "own deposit: refused with DUP", id="B16, tx_id"),
-        pytest.param(repeats.MakesUpARollbacksTxId, "B05", LOST, "tx_id is missing: refused", id="B05, no tx_id"),
-    ],
-)
-def test_a_wrong_wallet_is_told_what_it_does(
-    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
-) -> None:
-    """The verdict weighs what is at risk, and its reason names the call and the money."""
-    hold_told(wrong, scenario, weight, told)
-
-
 def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
     """Claims that are known by their bet take another deposit's tx_id, too (docs/decisions/0014)."""
     (cause,) = certified(overlooked.ClaimsKnownByTheirBet, only=["B04", "B16"]).causes
@@ -130,14 +70,6 @@ class TakesWhatIsAlikeForARepeat(PlainWallet):
             due = bet.cents if case.call.operation == "withdraw" else 2 * bet.cents
             return "SUCCESS" if case.call.cents == due else outcome
         return outcome
-
-
-class TrimsPlayers(PlainWallet):
-    """Sound: knows its players by more names than one."""
-
-    def _read_id(self, value: object, longest: int) -> str:
-        text = super()._read_id(value, longest)
-        return text.strip() if text.startswith("player-") else text
 
 
 class FewCodes(PlainWallet):
@@ -176,7 +108,6 @@ def test_repeats_word_for_word_are_advised_to_say_so_in_the_profile() -> None:
     ("sound", "advised"),
     [
         pytest.param(TakesWhatIsAlikeForARepeat, {"B10", "B12"}, id="SUCCESS, and nothing moves"),
-        pytest.param(TrimsPlayers, {"B09"}, id="a space after a player's id"),
         pytest.param(FewCodes, {"B04", "B12", "B13"}, id="another code of the same kind"),
     ],
 )
@@ -217,11 +148,6 @@ def test_a_wallet_that_cannot_be_made_to_fail_is_not_tried() -> None:
     assert skipped(report) == {"B07": "the wallet returned SUCCESS when it was made to fail"}
     assert found(report) == {}
     assert [each.difference_cents for each in report.moved] == [0, 0]
-
-
-def test_the_player_is_unblocked_whatever_was_found() -> None:
-    """A scenario that fails leaves a player who can bet."""
-    assert found(certified(repeats.BlockedBeforeTheRepeat, only=["B14", "B15"])).keys() == {"B14"}
 
 
 def test_what_is_not_supplied_is_skipped() -> None:

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page
 from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.as_html import html
 from testkit.tests.certifier.reports import URL, failing_report, hostile_report
+from testkit.tests.control_room.test_every_page import AXE, FIND
 from tests.support.browser import chromium, visiting
 from tests.support.servers import wsgi_server
 
@@ -16,37 +17,6 @@ pytestmark = pytest.mark.outside
 
 #: Opens whatever folds.
 OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
-
-#: The text that has less contrast than WCAG's AA wants, 4.5 to 1, or 3 to 1 where it is large.
-FAINT = """
-() => {
-  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => {
-    const linear = [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  };
-  const behind = (element) => {
-    for (let each = element; each; each = each.parentElement) {
-      const colour = channels(getComputedStyle(each).backgroundColor);
-      if (colour.length === 3 || colour[3] === 1) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const faint = [];
-  for (const element of document.querySelectorAll("body *")) {
-    if (![...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
-    if (["SCRIPT", "STYLE"].includes(element.tagName) || !element.getClientRects().length) continue;
-    const style = getComputedStyle(element);
-    const ink = element instanceof SVGElement ? style.fill : style.color;
-    const [one, other] = [light(channels(ink)), light(behind(element))].sort((a, b) => b - a);
-    const size = parseFloat(style.fontSize);
-    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
-    const ratio = (one + 0.05) / (other + 0.05);
-    if (ratio < (large ? 3 : 4.5)) faint.push(`${element.textContent.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
-  }
-  return faint;
-}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -126,25 +96,6 @@ def test_the_first_screen_says_what_to_change(screen: Page) -> None:
             assert box["y"] + box["height"] <= height, words
 
 
-def test_no_heading_breaks_within_a_word(screen: Page) -> None:
-    """On a telephone, of the table of groups: each word of each heading is one rectangle."""
-    broken = """() => [...document.querySelectorAll(".groups th, .groups td")].flatMap((cell) => {
-      const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
-      return text === null ? [] : [...text.data.matchAll(/\\S+/g)].filter((word) => {
-        const range = document.createRange();
-        range.setStart(text, word.index);
-        range.setEnd(text, word.index + word[0].length);
-        return range.getClientRects().length > 1;
-      }).map((word) => word[0]);
-    })"""
-    page = shown(screen, "/failing", 400)
-    assert page.evaluate(broken) == []
-    # Where they may break, they are found to.
-    page.evaluate("document.querySelector('.groups').parentElement.style.width = '150px'")
-    page.evaluate("for (const one of document.querySelectorAll('.groups th')) one.style.overflowWrap = 'anywhere'")
-    assert page.evaluate(broken) != []
-
-
 def test_a_line_is_taken_by_one_click(browser: Browser, base_url: str) -> None:
     """Character for character; the link of a cause opens the scenario, and the decisive exchange is open in it."""
     exchange = failing_report().causes[0].verdict.decisive
@@ -156,25 +107,16 @@ def test_a_line_is_taken_by_one_click(browser: Browser, base_url: str) -> None:
         assert page.evaluate("getSelection().toString()") == call_of(exchange, URL)
 
 
-def test_it_is_used_by_keyboard_and_without_a_script(browser: Browser, base_url: str) -> None:
-    """Whatever folds opens by a key."""
-    with visiting(browser, base_url, java_script_enabled=False) as page:
-        page.goto("/failing")
-        scenario = page.locator("details.scenario", has_text="B02").first
-        scenario.locator("> summary").focus()
-        page.keyboard.press("Enter")
-        assert scenario.get_by_text("A win is paid as often as it is sent").is_visible()
-
-
 def test_text_can_be_read(screen: Page) -> None:
     """All of it has the contrast of WCAG's AA, in light and in dark; a colour that is fainter is found."""
     page = shown(screen, "/failing")
     page.evaluate(OPEN_ALL)
-    assert page.evaluate(FAINT) == []
+    page.evaluate(AXE)
+    assert page.evaluate(FIND, "colours") == []
     page.emulate_media(color_scheme="dark")
-    assert page.evaluate(FAINT) == []
+    assert page.evaluate(FIND, "colours") == []
     page.evaluate("document.documentElement.style.setProperty('--muted', '#777777')")
-    assert page.evaluate(FAINT) != []
+    assert page.evaluate(FIND, "colours") != []
 
 
 def test_on_paper_what_failed_stands_open(screen: Page) -> None:

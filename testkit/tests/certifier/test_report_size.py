@@ -1,22 +1,19 @@
 """No answer makes a report large: a few calls of each scenario, the beginning of each text, and what decided."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from xml.etree import ElementTree
 
 import pytest
 
-from game_operator.profile import Profile
-from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Report, certify_in_process, scenarios
+from game_operator_testkit.certifier import Report
 from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document, written
 from game_operator_testkit.certifier.report.as_junit import junit
 from game_operator_testkit.certifier.report.report import Cause
 from game_operator_testkit.certifier.report.shown import FAILED, LINE, NOTES, PASSED, TEXT, cut, shown_exchanges
 from game_operator_testkit.certifier.report.verdicts import Note, Verdict, Weight
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer, supplies_of
 from testkit.tests.certifier.reports import doubled, exchange, failed, large_report, passed, report
 
 #: In bytes: of a run in which all fails by the longest answers that are kept, and of a usual one.
@@ -68,45 +65,6 @@ def test_no_form_is_large(made: Callable[[], Report], most: int) -> None:
     ElementTree.fromstring(junit(given))
     read = document(given)
     assert [each["id"] for each in read["verdicts"]] == [each.id for each in given.verdicts]  # type: ignore[attr-defined]
-
-
-def _answering(change: Callable[[bytes], bytes]) -> Report:
-    wallet = opened()
-    deliver = delivered_to(wallet)
-
-    def changed(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        response = deliver(path, headers, body)
-        return replace(response, body=change(response.body))
-
-    return certify_in_process(
-        changed,
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        profile=Profile(deposit_batch=True),
-        supplies=supplies_of(wallet, operations=200),
-        instance_id=INSTANCE,
-        run_id="r" * 64,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "has_passed"),
-    [
-        pytest.param(lambda body: body, True, id="a wallet that is right"),
-        pytest.param(lambda body: body[:-1] + b" " * 200_000 + b"}", False, id="answers of 200 kB"),
-        pytest.param(lambda body: _WILD * 50, False, id="200 kB of every byte"),
-    ],
-)
-@pytest.mark.drawn(1)
-def test_the_report_of_a_run_is_small(change: Callable[[bytes], bytes], has_passed: bool) -> None:
-    """Of all scenarios, with more random operations than a report keeps, and ids of the longest length."""
-    given = _answering(change)
-    assert given.passed is has_passed
-    assert len(given.verdicts) == len(scenarios())
-    for text in (written(given), html(given), junit(given)):
-        assert len(text.encode()) <= 2_000_000
 
 
 def _noted(*places: int) -> Verdict:

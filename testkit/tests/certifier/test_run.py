@@ -207,22 +207,6 @@ def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
     assert wallet.balance_cents(PLAYER) == before
 
 
-def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> None:
-    """Up to forty wagers stay where they are until then: putting them back takes more calls than most scenarios."""
-
-    def play(at: Stage) -> None:
-        bet = at.bet(wager_cents=30_000)
-        at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
-        at.accepts(bet.deposit(10_000), "its deposit", moves=10_000)
-
-    before = wallet.balance_cents(PLAYER)
-    run = run_on(delivered_to(wallet))
-    assert run.play(scenario(play)).outcome is Outcome.PASSED
-    assert wallet.balance_cents(PLAYER) == before - 20_000
-    run.put_back({PLAYER: before, OTHER: wallet.balance_cents(OTHER)})
-    assert wallet.balance_cents(PLAYER) == before
-
-
 def test_calls_outside_scenarios_never_share_an_id(wallet: PlainWallet) -> None:
     """A bet that puts money back would else be a repeat of one that showed a balance."""
     run, ids = run_on(delivered_to(wallet)), []
@@ -329,26 +313,6 @@ def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
     assert run.calls == sent
 
 
-def test_a_run_that_is_stopped_looks_for_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
-    """Nothing more is sent, and no pause is made: what was not begun is the stop's doing."""
-
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        raise TimeoutError("hung up")
-
-    def play(at: Stage) -> None:
-        at.ask(BalanceCall(player_id=at.player.id), "a balance check")
-
-    stopping = Event()
-    run = run_on(deliver, stopping=stopping)
-    for _ in range(3):
-        assert run.play(scenario(play)).failed
-    stopping.set()
-    sent = run.calls
-    verdict = run.play(scenario(play))
-    assert (verdict.is_stopped, verdict.reason) == (True, "not begun: the run was stopped")
-    assert run.calls == sent
-
-
 def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
     """Calls at once may be lost while the wallet is there: what it took is put back, and the run goes on."""
     answering, lost = delivered_to(wallet), [False]
@@ -373,18 +337,6 @@ def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) 
         assert wallet.balance_cents(PLAYER) == before
 
 
-def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
-    """A hundred notes of one cause are one, with their number."""
-
-    def play(at: Stage) -> None:
-        for number in range(100):
-            at.note(f"call {number} was odd", Weight.ADVICE, "other codes")
-        at.advise("another thing")
-
-    verdict = played(wallet, play)
-    assert [note.reason for note in verdict.notes] == ["call 0 was odd (and 99 more like it)", "another thing"]
-
-
 def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -> None:
     """Two notes of one cause and two weights are two: advice says nothing of money, and money is no advice."""
 
@@ -399,17 +351,6 @@ def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -
         (Weight.CONTRACT_BROKEN, "a wrong code"),
         (Weight.ADVICE, "an odd code (and 1 more like it)"),
     ]
-
-
-def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
-    """What means and mends is the mistake's, where the scenario's own words would mislead."""
-
-    def play(at: Stage) -> None:
-        raise Found("no answer came", weight=Weight.CONTRACT_BROKEN, cause="no answer")
-
-    verdict = played(wallet, play)
-    assert "does not know what became of the call" in verdict.means
-    assert "listen backlog" in verdict.fix
 
 
 def test_a_run_has_an_end(wallet: PlainWallet) -> None:
@@ -487,16 +428,6 @@ def test_another_status_than_200_is_noted(wallet: PlainWallet, status: int) -> N
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
     assert verdict.reason == f"a withdraw: answered a SUCCESS with HTTP {status}, and it must be 200"
     assert [note.cause for note in verdict.notes] == [KnownCause.STATUS]
-
-
-def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:
-    """What a wallet in process raises is its answer."""
-
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        raise KeyError("player")
-
-    verdict = run_on(deliver).play(scenario(lambda at: at.check_balances()))
-    assert verdict.reason == f"the balance of {PLAYER}: the wallet raised KeyError: 'player'"
 
 
 @pytest.mark.parametrize(
@@ -598,25 +529,3 @@ def test_whatever_a_wallet_in_process_raises_is_an_answer(error: BaseException, 
     verdict = run_on(lambda path, headers, body: raising(error)).play(scenario(lambda at: at.check_balances()))
     assert verdict.outcome is Outcome.FAILED
     assert told in verdict.reason
-
-
-@pytest.mark.parametrize("run_id", ["", "x" * 65, "a b", "x\ud800"])
-def test_a_run_id_that_no_id_can_begin_with(wallet: PlainWallet, run_id: str) -> None:
-    """It is told before anything is sent."""
-    with pytest.raises(ConfigurationError, match="run_id"):
-        certify_in_process(
-            delivered_to(wallet),
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
-            run_id=run_id or " ",
-        )
-
-
-@pytest.mark.parametrize("player_id", ["", " ", "x" * 257, "a\0b"])
-def test_an_invalid_player_id(wallet: PlainWallet, player_id: str) -> None:
-    """It is told before anything is sent."""
-    with pytest.raises(ConfigurationError, match=r"The other player .* is invalid"):
-        certify_in_process(
-            delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
-        )

@@ -4,30 +4,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet, Reply
+from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
-
-
-class RepeatsOldBalancesWithoutRollbacks(PlainWallet):
-    """Answers repeats with the balance of before, and no rollback at all."""
-
-    def _rollback(self, case: Case) -> str:
-        raise RuntimeError
-
-    def _told_cents(self, case: Case, account: Account) -> int:
-        return account.cents + (case.call.cents if case.is_repeat else 0)
-
-
-def test_what_the_certifier_could_not_give_back_is_not_missing() -> None:
-    """The small withdraw that tells two balances apart is not refunded by a wallet that fails at rollbacks."""
-    reasons = found(certified(RepeatsOldBalancesWithoutRollbacks, only=["A01", "B01", "B04", "B13", "B15"]))
-    assert "returned a balance of" in reasons["B01"]
-    assert [each for each in reasons.values() if "too little" in each] == []
 
 
 class RefundsEachTime(AsksForFundsBeforeTheLock):
@@ -57,64 +40,6 @@ def test_what_a_lone_repeat_moves_needs_no_race(kind: type[PlainWallet], cause: 
     report = certified(kind, only=["A10", "B02", "B16", "D01", "D02"])
     assert found(report).keys() >= {"D01", "D02"}
     assert report.verdict("D02").notes[0].cause == cause
-
-
-class GivesWagersBackBesideTheCalls(PlainWallet):
-    """Answers repeats word for word. An agent gives a wager back right after each fifth bet."""
-
-    _number = 0
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self._answered: dict[tuple[str, str, str | None], Reply] = {}
-
-    def _carry_out(self, call: Call) -> Reply:
-        key = call.operation, self._content(call), call.tx_id
-        if call.operation == "player-balance":
-            return super()._carry_out(call)
-        if key in self._answered:
-            return self._answered[key]
-        reply = super()._carry_out(call)
-        if reply.outcome != SUCCESS:
-            return reply
-        self._answered[key] = reply
-        self._number += call.operation == "withdraw"
-        if call.operation == "withdraw" and self._number % 5 == 0:
-            update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
-            with self._lock:
-                self._database.execute(update, (call.cents, call.player_id))
-        return reply
-
-
-def test_an_answer_word_for_word_is_no_movement() -> None:
-    """A first answer has the balance before the money came back, and says nothing of what was stored."""
-    report = certified(GivesWagersBackBesideTheCalls, only=["A", "B"])
-    causes = {note.cause for verdict in report.failures for note in verdict.notes}
-    assert causes
-    assert causes.isdisjoint({KnownCause.NOT_COMMITTED, KnownCause.NOT_STORED})
-
-
-class ForgetsBetsThatAnotherNames(PlainWallet):
-    """Refunds and forgets an open bet when a deposit of another player names it."""
-
-    def _deposit(self, case: Case) -> str:
-        bet = case.bet
-        if bet is None or bet.state != "OPEN" or self._names_its_player(case.call, bet):
-            return super()._deposit(case)
-        update = "UPDATE accounts SET cents = cents + ? WHERE player_id = ?"
-        self._database.execute(update, (bet.cents, bet.player_id))
-        self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
-        for table in ("calls", "postings"):
-            query = f"DELETE FROM {table} WHERE operation = 'withdraw' AND tx_id = ?"
-            self._database.execute(query, (bet.tx_id,))
-        return "BET_NOT_FOUND"
-
-
-def test_what_a_refused_call_takes_back_was_stored() -> None:
-    """It takes back another bet, too, so that it is no matter of chance whether a withdraw is committed."""
-    verdict = only(certified(ForgetsBetsThatAnotherNames, only=["C10"]))
-    assert verdict.notes[0].cause == ""
-    assert "after a deposit to another player, player-1 has" in verdict.reason
 
 
 class WantsLargeWagers(PlainWallet):

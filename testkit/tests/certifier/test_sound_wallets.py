@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet, Reply
 
-from game_operator.profile import Profile
 from game_operator_testkit.certifier import Report, Supplies, certify_in_process
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.report.verdicts import KnownCause
@@ -56,27 +55,6 @@ class LimitsWagers(PlainWallet):
         return super()._refusal(case) if within else self.word
 
 
-class LimitsWagersLater(LimitsWagers):
-    """Asks for the limit only once there is enough money."""
-
-    def _refusal(self, case: Case) -> str | None:
-        return PlainWallet._refusal(self, case) or super()._refusal(case)
-
-
-class LimitsWhatIsWageredInADay(PlainWallet):
-    """Takes so many cents a day from everybody together."""
-
-    most, _wagered = 200_000, 0
-
-    def _refusal(self, case: Case) -> str | None:
-        if (why := super()._refusal(case)) is not None:
-            return why
-        if self._wagered + case.call.cents > self.most:
-            return "LIMIT_EXCEEDED"
-        self._wagered += case.call.cents
-        return None
-
-
 class LimitsWagersInItsOwnWord(LimitsWagers):
     """Its code is none of the assumed ones (docs/decisions/0013)."""
 
@@ -102,9 +80,6 @@ class TakesHighWagersAlone(LimitsWagers):
         pytest.param(
             LimitsWagersInItsOwnWord, ("A06", "D01", "D10", "G01", "G02", "G03"), id="at most 1.00, by its own code"
         ),
-        pytest.param(
-            LimitsWagersLater, ("A06", "D01", "D10", "G01", "G02", "G03"), id="at most 1.00, asked after the funds"
-        ),
         pytest.param(LimitsLargeWagers, ("A06", "D01", "D10", "G01", "G03"), id="at most 20.00"),
         pytest.param(TakesHighWagersAlone, ("A06", "D10", "F13", "G01", "G02", "G03"), id="at least 10.00"),
     ],
@@ -115,14 +90,6 @@ def test_a_wallet_that_limits_wagers_passes(kind: type[LimitsWagers], not_tried:
     report = certified(kind)
     hold_passed(report, *not_tried)
     assert f"was refused with {kind.word}" in report.verdict("A06").reason
-
-
-def test_a_limit_of_a_day_is_no_mistake() -> None:
-    """From then on bets cannot be tried; what was left cannot be wagered away, and the report says so."""
-    report = certified(LimitsWhatIsWageredInADay)
-    assert {each.id: each.reason for each in report.failures} == {}
-    assert any("was refused with LIMIT_EXCEEDED" in each.reason for each in report.skipped)
-    assert all(0 <= (each.difference_cents or 0) < 10_000 for each in report.moved)
 
 
 class KnowsItsGames(PlainWallet):
@@ -159,21 +126,6 @@ def test_a_wallet_that_knows_its_games_is_told_of_the_option(kind: type[PlainWal
     assert report.money_at_risk == ()
     if kind is KnowsItsGamesIfNamed:
         assert "because of its member game" in first.verdict.reason
-
-
-class HasNoClaims(PlainWallet):
-    """Knows deposits of bets alone: the specification names no others."""
-
-    def _read_action(self, operation: str, document: dict[str, object]) -> str:
-        action = super()._read_action(operation, document)
-        if operation == "deposit" and action != "BET":
-            raise InvalidRequestError("an unknown action")
-        return action
-
-
-def test_a_wallet_without_claims_passes() -> None:
-    """By a profile that has none."""
-    hold_passed(certified(HasNoClaims, profile=Profile(claim_types=())), "A10", "B16")
 
 
 class FailsByChance(PlainWallet):
@@ -229,21 +181,6 @@ def test_a_column_that_is_too_narrow_is_measured() -> None:
     hold_passed(report, "G03")
     assert "as are all from 10,000,000.00 on; one of 1,000,000.00 is not" in report.verdict("F05").reason
     assert report.causes[0].ids == ("F05",)
-
-
-class SaysWhy(PlainWallet):
-    """Adds a sentence for people to each refusal."""
-
-    def _render(self, reply: Reply) -> str:
-        text = super()._render(reply)
-        return (
-            text if reply.outcome == "SUCCESS" else f'{text[:-1]},"message":"Error: the amount must be whole cents"}}'
-        )
-
-
-def test_a_sentence_for_people_is_no_exception() -> None:
-    """More members than those of spec §2.1 do no harm."""
-    hold_passed(certified(SaysWhy, only=["A", "F", "C"]))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from wallet_by_hand import PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier import Outcome, Report, Weight, certify_in_process
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Stopped
 from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document
@@ -108,33 +108,6 @@ def test_a_failure_stands_though_it_was_broken_off() -> None:
     assert "and it must be 200" in verdict.reason
 
 
-def test_a_lever_that_does_not_come_back_is_told() -> None:
-    """A player who stays blocked is somebody's work, whatever ended the scenario."""
-    wallet, stopping = opened(), Event()
-
-    def block(player_id: str) -> None:
-        wallet.block(player_id)
-        stopping.set()
-
-    def unblock(player_id: str) -> None:
-        raise OSError("no such table")
-
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        only=["A09"],
-        instance_id=INSTANCE,
-        supplies=Supplies(block=block, unblock=unblock),
-        stopping=stopping,
-    )
-    verdict = report.verdict("A09")
-    assert verdict.is_undone
-    assert verdict.reason == "unblock could not be done: OSError: no such table"
-    assert [each.id for each in Summary(report).undone] == ["A09"]
-
-
 def test_what_was_wrong_by_then_is_told() -> None:
     """A finding stays one, and the first thing that is said; with it, that not all was tried."""
     report = stopped_at(opened(DebitsEachTime), 3, ["B01", "B02"])
@@ -142,22 +115,6 @@ def test_what_was_wrong_by_then_is_told() -> None:
     assert report.verdict("B02").is_stopped
     assert Summary(report).headline == "Failed: this wallet doubles money."
     assert "The run was stopped, so " in html(report)
-
-
-def test_stopped_before_anything_was_tried() -> None:
-    """As when the first call, which only looks whether the wallet is there, is waited for too long."""
-    wallet, stopping = opened(), Event()
-    stopping.set()
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        only="A",
-        stopping=stopping,
-    )
-    assert Summary(report).headline == "Stopped before anything was tried to its end."
-    assert not Summary(report).is_fine
 
 
 def test_stopped_after_its_end_it_was_not_stopped() -> None:

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import re
-import threading
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -42,12 +41,6 @@ def say(data: bytes) -> Callable[[Connection], None]:
             "calls are redirected to another address",
             "it redirects to https://wallet.example/withdraw/, and the service follows no redirect",
             id="a redirect",
-        ),
-        pytest.param(
-            response_bytes(302, b"<html>Found</html>"),
-            "calls are redirected to another address",
-            "nowhere",
-            id="nowhere",
         ),
         pytest.param(
             response_bytes(200, gzip.compress(_RIGHT), b"Content-Encoding: gzip"),
@@ -203,7 +196,6 @@ servers: list[HostileServer] = []
     ("first", "also"),
     [
         pytest.param("A04", ["B01", "C01"], id="few"),
-        pytest.param("A04", ["B01", "C01", "C02", "D05", "G04"], id="not all begun"),
         pytest.param("H06", ["A04", "B01", "C01", "C02", "G04"], id="in what comes before all scenarios"),
     ],
 )
@@ -224,44 +216,6 @@ def test_a_process_that_is_gone_after_a_call(
     decisive = cause.verdict.decisive
     assert decisive is not None
     assert decisive.path == "/rollback"
-
-
-def test_a_process_that_ends_when_a_caller_does() -> None:
-    """The request that had no end is named, and not only the call that found nobody."""
-    wallet = opened()
-    is_gone = threading.Event()
-    connections: list[Connection] = []
-
-    def script(connection: Connection) -> None:
-        answered = answering(wallet)
-        read = connection.read_request
-        connections.append(connection)
-
-        def reading() -> bytes:
-            request = read()
-            if not request and connection.has_half_a_request:
-                is_gone.set()
-                servers[0].accept_no_more()
-            # Beside half a request a call may be answered, but none that comes after it.
-            if any(each.has_half_a_request for each in connections if each is not connection):
-                is_gone.wait(0.5)
-            if is_gone.is_set():
-                connection.reset()
-                return b""
-            # What is left of a request in chunks, which this server does not read, is no request.
-            return request if b" HTTP/1.1\r\n" in request else b""
-
-        connection.read_request = reading  # type: ignore[method-assign]  # See above.
-        answered(connection)
-
-    servers.clear()
-    with HostileServer(script) as server:
-        servers.append(server)
-        report = certified_at(server.base_url, only=["A02", "F10"], timeout=2)
-    cause = first_of(report)
-    assert cause.title == "the wallet's process ends"
-    assert "the certifier sent a balance check that breaks off half way" in cause.verdict.reason
-    wallet.close()
 
 
 def test_a_call_that_is_dropped_once_is_no_connection_and_no_process() -> None:

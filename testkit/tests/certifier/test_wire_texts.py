@@ -24,22 +24,14 @@ def refused(message: str) -> bytes:
     "message",
     [
         "TypeError: Cannot read properties of undefined (reading 'cents')",
-        "Unexpected token } in JSON at position 12",
         "Expected ',' or '}' after property value in JSON at position 40",
         "SqliteError: UNIQUE constraint failed: bets.bet_id",
-        "SQLITE_BUSY: database is locked",
         'duplicate key value violates unique constraint "bets_pkey"',
-        "SQLSTATE[23000]: Integrity constraint violation",
-        "Duplicate entry 'b1' for key 'PRIMARY'",
-        "ORA-00001: unique constraint violated",
         "Traceback (most recent call last):",
         "KeyError: 'amount' at /srv/wallet/app.py:41",
         "at handle (file:///srv/wallet/wallet.mjs:120:14)",
         "java.lang.NullPointerException",
-        "com.fasterxml.jackson.databind.exc.MismatchedInputException: no",
         "runtime error: invalid memory address or nil pointer dereference",
-        "json: cannot unmarshal string into Go struct field",
-        "Undefined array key 'amount'",
         "connect ECONNREFUSED 127.0.0.1:5432",
         "Cannot convert 5.5 to a BigInt",
     ],
@@ -55,9 +47,7 @@ def test_the_text_of_an_exception_is_found(message: str) -> None:
         "Insufficient funds",
         "Error: the amount must be a whole number of cents",
         "unexpected amount",
-        "Player not found in our system. Please contact support.",
         "the bet is closed; no refund at this point",
-        "limit exceeded: 100.00 per day",
         "see https://wallet.example/docs/errors.html#limit",
     ],
 )
@@ -75,10 +65,8 @@ def test_what_the_call_said_itself_is_none() -> None:
     ("balance", "cause"),
     [
         pytest.param("0.30000000000000004", KnownCause.FLOAT, id="a sum of floats"),
-        pytest.param("19.990000000000002", KnownCause.FLOAT, id="a product of floats"),
         pytest.param("994.9999999999999", KnownCause.FLOAT, id="below its cent"),
         pytest.param("5.555", KnownCause.FRACTIONS, id="half a cent"),
-        pytest.param("0.001", KnownCause.FRACTIONS, id="a tenth of a cent"),
     ],
 )
 def test_a_balance_finer_than_a_cent(balance: str, cause: KnownCause) -> None:

@@ -24,6 +24,7 @@ from game_operator_testkit.certifier import scenarios
 from game_operator_testkit.cli.hooks import HOOKS
 from testkit.tests.support.scenario_table import page
 from tests.support.command_line import Forked, Run, Told, mode_of
+from tests.support.documents import ROOT
 from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, answering, served
 from tests.support.servers import asgi_server
 

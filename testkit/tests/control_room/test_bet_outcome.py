@@ -92,18 +92,6 @@ UNKNOWN = "What the wallet has is not known."
             CANCELLED, [(W, 307), (R, 307)], "No money moved. The service follows no redirect", id="a redirect"
         ),
         pytest.param(
-            CANCELLED,
-            [(W, 403), (R, 403)],
-            "No money moved. The body cannot be read as a reply: ",
-            id="a gate before it",
-        ),
-        pytest.param(
-            CANCELLED,
-            [(W, 200), (R, 200)],
-            f"{UNKNOWN} The body cannot be read as a reply: the body is no",
-            id="a page in the place of a reply",
-        ),
-        pytest.param(
             WON,
             [(W, "SUCCESS"), (D, 201)],
             f"The withdraw was answered SUCCESS. The deposit had no definite answer: 201, unreadable. {UNKNOWN}",
@@ -118,18 +106,6 @@ UNKNOWN = "What the wallet has is not known."
         ),
         pytest.param(CANCELLED, [(W, 404), (R, "SYSTEM_ERROR")], UNKNOWN, id="a reply among those that are none"),
         pytest.param(CANCELLED, [(W, None), (R, None)], f"no answer. {UNKNOWN}", id="nothing was heard"),
-        pytest.param(
-            CANCELLED,
-            [(W, None), (R, "PLAYER_BLOCKED")],
-            f"The rollback was refused: PLAYER_BLOCKED. {UNKNOWN}",
-            id="a rollback that is refused",
-        ),
-        pytest.param(
-            NOT_FOUND,
-            [(W, "PLAYER_NOT_FOUND")],
-            "The withdraw was refused: PLAYER_NOT_FOUND. No money moved.",
-            id="no such player",
-        ),
         pytest.param(
             NOT_FOUND,
             [(W, "OF_OUR_OWN")],
@@ -155,13 +131,6 @@ UNKNOWN = "What the wallet has is not known."
             id="a forgery beside the call",
         ),
         pytest.param(
-            CANCELLED,
-            [(W, "SUCCESS", "reply-lost"), (R, None)],
-            "The withdraw was answered SUCCESS, and that answer was lost on its way back. The rollback had no "
-            f"definite answer: no answer. {UNKNOWN}",
-            id="an answer that was lost",
-        ),
-        pytest.param(
             WON,
             [(W, "SUCCESS"), (D, None, "request-lost"), (D, None)],
             f"The deposit had no definite answer in 2 tries: no answer. {UNKNOWN}",
@@ -175,15 +144,6 @@ UNKNOWN = "What the wallet has is not known."
             id="a bet of which the wallet saw nothing",
         ),
         pytest.param(WON, [(W, "SUCCESS")], f"The deposit is not in the live log. {UNKNOWN}", id="no deposit"),
-        pytest.param(
-            CANCELLED, [(W, "SUCCESS")], f"The rollback is not in the live log. {UNKNOWN}", id="nor a rollback"
-        ),
-        pytest.param(
-            CANCELLED,
-            [(R, None)],
-            f"The withdraw is not in the live log. The rollback had no definite answer: no answer. {UNKNOWN}",
-            id="the log has lost the withdraw",
-        ),
     ],
 )
 def test_what_became_of_each_operation(
@@ -223,20 +183,16 @@ def test_a_refused_deposit_is_early_or_final_as_the_profile_says(
     ("bet", "told", "confirmed"),
     [
         pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], True, id="settled"),
-        pytest.param(WON, [(D, "SUCCESS")], True, id="settled, and the log has lost the withdraw"),
         pytest.param(WON, [(W, "SUCCESS"), (D, 500)], False, id="a deposit without an answer"),
         pytest.param(WON, [(W, "SUCCESS")], False, id="no deposit"),
         pytest.param(WON, [(W, None), (D, "SUCCESS")], False, id="a deposit before the withdraw"),
         pytest.param(LOST, [(W, "SUCCESS"), (D, "LIMIT_EXCEEDED")], False, id="a deposit that was refused"),
         pytest.param(LOST, [(W, "SUCCESS"), (D, "SUCCESS", "forged")], False, id="a forged deposit alone"),
         pytest.param(OPEN, [(W, "SUCCESS")], True, id="open"),
-        pytest.param(OPEN, [(W, None)], False, id="a withdraw without an answer"),
         pytest.param(CANCELLED, [(W, "SUCCESS"), (R, "SUCCESS")], True, id="cancelled"),
         pytest.param(CANCELLED, [(W, None), (R, "BET_NOT_FOUND")], True, id="cancelled, and never there"),
         pytest.param(CANCELLED, [(W, "SUCCESS"), (R, "BET_NOT_FOUND")], False, id="there, and not found"),
-        pytest.param(CANCELLED, [(W, 500), (R, 500)], False, id="errors alone"),
         pytest.param(WON, [], None, id="no call in the log"),
-        pytest.param(WON, [(D, "INVALID_SIGNATURE", "forged")], None, id="no genuine call in the log"),
         pytest.param(NOT_FOUND, [(W, "PLAYER_BLOCKED")], None, id="no such bet"),
     ],
 )

@@ -55,13 +55,6 @@ def test_a_page_is_for_keyboards_and_screen_readers(http: httpx.Client, path: st
     assert len(ids) == len(set(ids))
 
 
-def test_the_api_is_named_and_not_linked(http: httpx.Client) -> None:
-    """Where it is can be copied; it has no page to be looked at."""
-    html = page(http, "/")
-    assert "Operator API/api/v0.2" in html.text
-    assert [link for link in html.values("href") if link.startswith(("/api", "/openapi"))] == []
-
-
 @pytest.mark.parametrize("path", ["/nowhere", "/live/0", "/live/999999", "/live/x", "/live/1/2", "/static/nothing.css"])
 def test_what_is_not_there_is_said_on_a_page(http: httpx.Client, path: str) -> None:
     """With the navigation, so that one finds back."""
@@ -85,15 +78,6 @@ def test_other_methods_are_refused(http: httpx.Client, method: str, path: str) -
 def test_only_the_files_are_served(http: httpx.Client, path: str) -> None:
     """No path leads out of the folder."""
     assert http.get(path).status_code == 404
-
-
-def test_files_are_sent_once(http: httpx.Client) -> None:
-    """A browser that has a file is told so."""
-    first = http.get("/static/style.css")
-    again = http.get("/static/style.css", headers={"if-none-match": first.headers["etag"]})
-    changed = http.get("/static/style.css", headers={"if-none-match": '"another"'})
-    assert (again.status_code, again.content) == (304, b"")
-    assert (changed.status_code, changed.content) == (200, first.content)
 
 
 def test_htmx_is_what_the_notice_says() -> None:

@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from game_operator import OperatorClient
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import EVIL
-from tests.support.browser import chromium, visiting
+from tests.support.browser import visiting
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(5)]
 
@@ -30,16 +29,6 @@ WATCH_ROWS = """
   }).observe(document.getElementById("calls"), { childList: true });
 }
 """
-
-
-def test_a_missing_browser_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test is skipped for it: the failure says what to install."""
-    monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
-    with (
-        pytest.raises(pytest.fail.Exception, match="There is no Chromium at /nowhere/chromium"),
-        chromium(),
-    ):
-        pass
 
 
 def fill_in(page: Page, *, player_id: str = "p1", wager: str = "2.50", won: str = "7") -> None:
@@ -92,36 +81,6 @@ def test_a_call_is_watched_and_delivered_again(sandbox: Sandbox, browser: Browse
         page.get_by_role("button", name="Deliver again").click()
         page.wait_for_url(lambda url: url != first)
         expect(page.locator(".summary")).to_contain_text("delivered again")
-
-
-def test_everything_works_without_javascript(sandbox: Sandbox, browser: Browser) -> None:
-    """Filters, the form with a mistake and without, and the list of calls."""
-    with visiting(browser, sandbox.base_url, java_script_enabled=False, expected=REFUSED) as page:
-        page.goto("/")
-        page.get_by_label("Genre").select_option("Slots")
-        page.get_by_role("button", name="Filter").click()
-        expect(page.locator(".game")).to_have_count(1)
-        play(page, wager="nothing")
-        expect(page.get_by_text("Write an amount in currency units")).to_be_visible()
-        play(page, wager="3", player_id=EVIL)
-        expect(page.get_by_text(f"{EVIL} wagered 3.00 EUR and won 7.00 EUR.")).to_be_visible()
-        page.get_by_role("link", name="Live", exact=True).first.click()
-        expect(page.locator("#calls tr").first).to_contain_text(EVIL)
-        expect(page.get_by_text("Without JavaScript the list stands still.")).to_be_visible()
-
-
-def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser) -> None:
-    """The page stays where it is, what was typed stays, and a name that is a script is not run."""
-    with visiting(browser, sandbox.base_url, expected=REFUSED) as page:
-        page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-        page.goto(ONE_GAME)
-        play(page, player_id=EVIL, wager="1000")
-        expect(page.get_by_text("A wager of 1000.00 is out of the limits of Comet Crash EUR.")).to_be_visible()
-        expect(page.get_by_label("Player")).to_have_value(EVIL)
-        play(page, player_id=EVIL)
-        expect(page.get_by_text(f"{EVIL} wagered 2.50 EUR and won 7.00 EUR.")).to_be_visible()
-        page.goto("/live")
-        expect(page.get_by_text(EVIL).first).to_be_visible()
 
 
 def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:

@@ -6,7 +6,6 @@ from itertools import count
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from playwright.sync_api import Browser, expect
 
 from game_operator import GrantErrorCode
 from game_operator.codes import GRANT_MESSAGES
@@ -16,7 +15,6 @@ from game_operator_testkit.control_room.free_bets import read_grant_form, refuse
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
 from testkit.tests.sandbox.support import NOW_MILLIS
-from tests.support.browser import visiting
 from tests.support.times import StoppedClock
 
 _numbers = count(1)
@@ -58,22 +56,13 @@ def test_a_grant(sandbox: Sandbox, http: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        pytest.param({"count": "0"}, "INVALID_COUNT", id="count 0"),
-        pytest.param({"count": "-1"}, "INVALID_COUNT", id="count below 0"),
         pytest.param({"count": "51"}, "COUNT_TOO_HIGH", id="count 51"),
-        pytest.param({"wager": "0"}, "INVALID_WAGER_AMOUNT", id="wager 0"),
-        pytest.param({"wager": "-0.01"}, "INVALID_WAGER_AMOUNT", id="wager below 0"),
         pytest.param({"wager": "10000.01"}, "WAGER_AMOUNT_TOO_HIGH", id="wager a cent too high"),
-        pytest.param({"duration": "0"}, "INVALID_EXPIRE_DURATION", id="no time"),
-        pytest.param({"duration": "-1"}, "INVALID_EXPIRE_DURATION", id="less than no time"),
         pytest.param(
             {"duration": "2592000001", "unit": "milliseconds"}, "EXPIRE_DURATION_TOO_LONG", id="a millisecond too long"
         ),
         pytest.param({"player_id": " "}, "EMPTY_PLAYER_ID", id="a blank player"),
-        pytest.param({"player_id": "é" * 101}, "PLAYER_ID_TOO_LONG", id="a player of 101"),
         pytest.param({"reference_id": ""}, "EMPTY_REFERENCE_ID", id="no reference"),
-        pytest.param({"reference_id": "x" * 101}, "REFERENCE_ID_TOO_LONG", id="a reference of 101"),
-        pytest.param({"instance_id": "not-an-instance"}, "INVALID_INSTANCE_ID", id="no instance id"),
         pytest.param({"instance_id": "0" * 24}, "INSTANCE_NOT_FOUND", id="no such instance"),
     ],
 )
@@ -112,15 +101,10 @@ def test_every_refusal_has_a_place() -> None:
         pytest.param({"count": "1"}, True, id="count 1"),
         pytest.param({"count": "50"}, True, id="count 50"),
         pytest.param({"count": "5.0"}, False, id="a count with decimals"),
-        pytest.param({"count": "five"}, False, id="a count in words"),
-        pytest.param({"count": "9" * 5000}, False, id="an endless count"),
         pytest.param({"wager": "0.01"}, True, id="a cent"),
         pytest.param({"wager": "10000.00"}, True, id="the highest wager"),
-        pytest.param({"wager": "0.001"}, False, id="less than a cent"),
-        pytest.param({"wager": "1e3"}, False, id="an exponent"),
         pytest.param({"wager": ""}, False, id="no wager"),
         pytest.param({"duration": "30", "unit": "days"}, True, id="30 days"),
-        pytest.param({"duration": "1", "unit": "milliseconds"}, True, id="a millisecond"),
         pytest.param({"duration": "1", "unit": "weeks"}, False, id="another unit"),
         pytest.param({"player_id": "p" * 100}, True, id="a player of 100"),
         pytest.param({"reference_id": "r" * 100}, True, id="a reference of 100"),
@@ -131,13 +115,6 @@ def test_both_sides_of_each_limit(sandbox: Sandbox, fields: dict[str, str], gran
     request, problems = read_grant_form(terms(sandbox, **fields))
     assert (request is not None) == granted
     assert bool(problems) != granted
-
-
-def test_an_empty_form_has_a_sentence_for_each_number(sandbox: Sandbox) -> None:
-    """All at once, and not one after the other."""
-    request, problems = read_grant_form(dict.fromkeys(terms(sandbox), ""))
-    assert request is None
-    assert set(problems) == {"count", "wager", "duration"}
 
 
 def test_free_bets_are_claimed(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
@@ -220,18 +197,3 @@ def test_what_is_off_is_marked(sandbox: Sandbox, http: httpx.Client) -> None:
         for each in game.instances:
             option = source.partition(f'<option value="{each.id}"')[2].partition("</option>")[0]
             assert option.endswith(")") == (not each.active or game.status != "ACTIVE"), option
-
-
-def test_granted_and_claimed_in_the_browser(sandbox: Sandbox, browser: Browser) -> None:
-    """A mistake is said beside its field; then it is granted, played and claimed."""
-    with visiting(browser, sandbox.base_url, expected=("status of 422",)) as room:
-        room.goto("/free-bets")
-        room.get_by_label("Reference id").fill("from the browser")
-        room.get_by_label("How many").fill("51")
-        room.get_by_role("button", name="Grant").click()
-        expect(room.get_by_text("Count cannot exceed 50 (COUNT_TOO_HIGH)")).to_be_visible()
-        expect(room.get_by_label("How many")).to_have_value("51")
-        room.get_by_label("How many").fill("2")
-        room.get_by_role("button", name="Grant").click()
-        room.get_by_role("button", name="Play and claim from the browser").click()
-        expect(room.get_by_text("Claimed.")).to_be_visible()

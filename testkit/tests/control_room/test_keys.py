@@ -1,30 +1,24 @@
 """The Keys page: public halves to register, a rotation, and never a private key."""
 
 import re
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from threading import Event
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
-from playwright.sync_api import Browser, expect
 
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
-from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import PATHS, form_token, page, play, post, service_key
-from tests.support.browser import visiting
+from testkit.tests.control_room.support import PATHS, page, play, post, service_key
 from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
@@ -113,27 +107,6 @@ def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client
     assert PEM.findall(html.source)[0] == own_sandbox.service_public_key_pem.decode()
 
 
-def test_the_steps_of_a_rotation_work(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
-    """Both keys are accepted for a while, then the new one alone, and the old one is refused (spec §5)."""
-    old_pem = own_sandbox.service_public_key_pem
-    post(own_http, "/keys/prepare")
-    post(own_http, "/keys/rotate")
-    new_pem = own_http.get("/keys/service.pub.pem").content
-    ledger = MemoryLedger()
-    ledger.open_account("p1", Decimal(100))
-    seen = []
-    for keys in ([old_pem], [old_pem, new_pem], [new_pem]):
-        receiver = WebhookReceiver(authenticator=RsaSignature(keys))
-        with asgi_server(asgi_app(receiver, Wallet(ledger), prefix="/wallet")) as port:
-            own_sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
-            if keys == [new_pem]:
-                own_sandbox.faults.plan = FaultPlan.parse("old-key@1")
-            played = own_sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
-            seen.append([each.code for each in played.deliveries[:3]])
-    assert set(seen[0]) == {"INVALID_SIGNATURE"}
-    assert seen[1:] == [[None, None], ["INVALID_SIGNATURE", None, None]]
-
-
 class FullDisk:
     """Keeps no key."""
 
@@ -159,45 +132,6 @@ def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
             assert "No space left. Nothing was switched." in refused.text
             assert "/full/disk" in page(http, "/keys").text
         assert sandbox.service_public_key_pem == before
-
-
-class SlowDisk:
-    """Keeps each key, once it is let."""
-
-    where = "/slow/disk"
-
-    def __init__(self) -> None:
-        self.asked, self.may = Event(), Event()
-        self.kept: list[RSAPublicKey] = []
-
-    def keep(self, following: RSAPrivateKey) -> None:
-        self.asked.set()
-        assert self.may.wait(20)
-        self.kept.append(following.public_key())
-
-
-def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
-    """The second comes while the first is at work, and is told; the key that no wallet knows is not even made."""
-    disk = SlowDisk()
-    with (
-        Sandbox(
-            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, key_keeper=disk
-        ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ThreadPoolExecutor(2) as clicks,
-    ):
-        prepared = sandbox.prepare_service_key()
-        form_token(http)
-        first = clicks.submit(post, http, "/keys/rotate")
-        assert disk.asked.wait(20)
-        second = clicks.submit(post, http, "/keys/rotate")
-        time.sleep(0.3)
-        disk.may.set()
-        assert (first.result(20).status_code, second.result(20).status_code) == (303, 409)
-        assert "There is no next key to switch to" in second.result().text
-        assert sandbox.service_public_key_pem == prepared
-        assert sandbox.prepared_service_key_pem is None
-    assert [key.public_numbers() for key in disk.kept] == [load_public_key(prepared).public_numbers()]
 
 
 @pytest.fixture
@@ -280,18 +214,6 @@ def test_the_wallet_is_not_blamed_for_our_key(rotating: tuple[Sandbox, httpx.Cli
     assert BLAMED not in told()
 
 
-def test_a_wallet_that_never_knew_a_key_is_given_it(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
-    """With what to compare, and where."""
-    sandbox, http, known = rotating
-    known[:] = [sandbox.prepare_service_key()]
-    assert "The wallet does not know the key that signed this call. Compare" in played(sandbox, http)
-
-
-def test_where_keys_are_is_not_said_of_none(own_http: httpx.Client) -> None:
-    """A sandbox in a program writes no files."""
-    assert "service.old.pem" not in page(own_http, "/keys").text
-
-
 def test_no_page_shows_a_private_key(
     sandbox: Sandbox, http: httpx.Client, own_http: httpx.Client, private_pem: bytes
 ) -> None:
@@ -303,12 +225,3 @@ def test_no_page_shows_a_private_key(
             text = reader.get(path).text
             assert "PRIVATE" not in text
             assert not any(line in text for line in secret_lines)
-
-
-def test_the_key_is_copied(own_sandbox: Sandbox, browser: Browser) -> None:
-    """To the clipboard, as it stands there."""
-    with visiting(browser, own_sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as room:
-        room.goto("/keys")
-        room.get_by_role("button", name="Copy").first.click()
-        expect(room.get_by_text("Copied")).to_be_visible()
-        assert room.evaluate("navigator.clipboard.readText()") == own_sandbox.service_public_key_pem.decode()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
@@ -18,7 +18,6 @@ from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post, service_key
 from tests.support.servers import RawClient
-from tests.support.signed_http import SignedHttp
 
 pytestmark = pytest.mark.outside
 
@@ -92,21 +91,6 @@ def open_streams(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def numbers(data: str) -> list[int]:
     return [int(found) for found in re.findall(r'id="call-(\d+)"', data)]
-
-
-def test_what_is_no_text_is_shown_all_the_same(sandbox: Sandbox, http: httpx.Client, stream: Events) -> None:
-    """A lone surrogate, as JSON can hold one, is escaped: in the list, on the call's page and in the stream."""
-    reply = rb'{"type":"ERROR","code":"\ud800","balance":1}'
-    replied = recorded(sandbox, response_body=reply, note="told \ud800", path="/with\udfffdraw")
-    listed = page(http, "/live").text
-    assert "/with\\udfffdraw told \\ud800" in listed
-    assert "200, unreadable" in listed
-    one = page(http, f"/live/{replied.number}").text
-    assert "POST /with\\udfffdraw HTTP/1.1" in one
-    assert reply.decode() in one
-    number, data = stream.next()
-    assert number == replied.number
-    assert "told \\ud800" in data
 
 
 def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> None:
@@ -225,45 +209,6 @@ def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: h
     assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
 
 
-def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) -> None:
-    """Its marks are beyond all numbers of the new run, or, worse, are not."""
-    marks: list[str] = []
-    for _ in range(2):
-        with (
-            Sandbox(
-                operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-            ) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ):
-            for _ in range(3):
-                recorded(sandbox)
-            headers = {"last-event-id": marks[0]} if marks else {}
-            with http.stream("GET", "/live/events", headers=headers) as response:
-                events = Events(response)
-                assert events.raw()[0] == "anew"
-                name, mark, data = events.raw()
-                marks.append(mark)
-                assert (name, numbers(data)) == ("", [3, 2, 1])
-    assert marks[0] != marks[1]
-
-
-def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
-    """An open page does not keep the sandbox from stopping, nor for a moment."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        client = httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20)
-        response = client.send(client.build_request("GET", "/live/events"), stream=True)
-        events = Events(response)
-        recorded(sandbox)
-        assert events.next()[0] == 1
-        began = time.monotonic()
-    assert time.monotonic() - began < 5
-    with pytest.raises(EOFError):
-        events.next()
-    client.close()
-
-
 def test_a_reader_that_takes_nothing_holds_nothing_up(public_key: RSAPublicKey, open_streams: list[object]) -> None:
     """It waits for its reader with one event, and the sandbox stops without waiting for it."""
     with Sandbox(
@@ -282,12 +227,6 @@ def test_a_reader_that_takes_nothing_holds_nothing_up(public_key: RSAPublicKey, 
             sandbox.__exit__(None, None, None)
             assert time.monotonic() - began < 5
             _until(lambda: open_streams == [])
-
-
-def test_a_look_at_the_headers_opens_no_stream(sandbox: Sandbox, http: httpx.Client) -> None:
-    """HEAD is answered at once."""
-    response = http.head("/live/events")
-    assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
 
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:
@@ -367,12 +306,6 @@ def test_a_long_body_is_cut(sandbox: Sandbox, http: httpx.Client, body: bytes, s
     assert http.get(f"/live/{number}/else").status_code == 404
 
 
-def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
-    """There is nothing to show but why."""
-    number = recorded(sandbox, status=None, note="reply lost", response_body=b"").number
-    assert "There was none: reply lost." in page(http, f"/live/{number}").text
-
-
 def test_a_call_is_delivered_again(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, wallet_url: str) -> None:
     """The same bytes go to the wallet, which answers them as the repeat they are: no money moves (spec §6)."""
     play(http)
@@ -413,17 +346,6 @@ def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     assert (response.status_code, unset.status_code) == (502, 422)
     assert "Is the wallet running?" in response.text
     assert 'role="alert">The sandbox knows no wallet.' in unset.text
-
-
-def test_calls_of_the_operator_are_seen(sandbox: Sandbox, http: httpx.Client, private_key: RSAPrivateKey) -> None:
-    """What the Operator API is asked stands in the list too, and the control room's own pages do not (spec §4.2)."""
-    with SignedHttp(sandbox.base_url, sandbox.operator_id, private_key) as operator:
-        operator.fetch_bet(sandbox.bet_ids["OPEN"])
-    page(http, "/")
-    newest = sandbox.live.recent(1)[0]
-    assert (newest.direction, newest.method, newest.status) == ("api", "GET", 200)
-    assert newest.path == f"/api/v0.2/fetch-bet/{sandbox.bet_ids['OPEN']}"
-    assert "valid 200" in page(http, "/live").text
 
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "in memory"])

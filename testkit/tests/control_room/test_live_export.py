@@ -111,13 +111,3 @@ def test_signatures_are_left_out_unless_they_are_asked_for(at_home: httpx.Client
 def test_only_what_the_filter_admits(at_home: httpx.Client, path: str, query: str, numbers: list[int]) -> None:
     """The same filters as of the page."""
     assert [each["number"] for each in calls(at_home, path, query)] == numbers
-
-
-@pytest.mark.parametrize("path", KINDS)
-def test_long_bodies_are_written_one_by_one(own: Sandbox, at_home: httpx.Client, path: str) -> None:
-    """The answer begins before the last call is written."""
-    for _ in range(8):
-        recorded(own, response_body=b"x" * 1_000_000)
-    with at_home.stream("GET", path) as response:
-        assert "content-length" not in response.headers
-        assert sum(map(len, response.iter_bytes())) > 8_000_000

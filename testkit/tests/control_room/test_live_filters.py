@@ -1,6 +1,5 @@
 """Live: which calls the address asks for, page by page, and in the stream."""
 
-import time
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -48,9 +47,7 @@ API = {"direction": "api", "method": "GET", "path": "/api/v0.2/fetch-bet/bet-1",
     [
         pytest.param({}, {}, True, id="nothing"),
         pytest.param({"player": "ann"}, {}, True, id="player"),
-        pytest.param({"player": "an"}, {}, False, id="half a player"),
         pytest.param({"player": " ann "}, {}, True, id="player with blanks"),
-        pytest.param({"player": " ann "}, {"player_id": " ann "}, True, id="player whose id has blanks"),
         pytest.param({"bet": "bet-1"}, {}, True, id="bet"),
         pytest.param({"bet": "round-1"}, {}, True, id="round"),
         pytest.param({"bet": "withdraw:bet-1"}, {}, True, id="tx_id"),
@@ -66,9 +63,7 @@ API = {"direction": "api", "method": "GET", "path": "/api/v0.2/fetch-bet/bet-1",
         pytest.param({"answer": "no answer received"}, {}, False, id="an answer"),
         pytest.param({"answer": "no answer received"}, {"status": None}, True, id="no answer"),
         pytest.param({"answer": "no answer received"}, {"fault": "slow, reply-lost"}, True, id="a lost reply"),
-        pytest.param({"answer": "SUCCESS"}, {"fault": "reply-lost"}, True, id="a lost reply has a code, too"),
         pytest.param({"answer": "unreadable"}, {"response_body": b"<html>"}, True, id="unreadable"),
-        pytest.param({"answer": "unreadable"}, {"response_body": b"<html>", "status": 502}, True, id="an error page"),
         pytest.param({"answer": "unreadable"}, {"status": None}, False, id="nothing to read"),
         pytest.param({"answer": "502"}, {"response_body": b"<html>", "status": 502}, True, id="status"),
         pytest.param({"answer": "accepted"}, {"signature": "forged"}, True, id="accepted what must be refused"),
@@ -198,22 +193,6 @@ def test_a_stream_carries_what_is_asked_for(own: Sandbox, at_home: httpx.Client)
         number, data = events.next()
         assert (number, numbers(data)) == (shown.number, [shown.number])
         assert 'data-counted="1 of 3 calls"' in data
-
-
-def test_a_quiet_filter_hears_that_the_sandbox_is_there(
-    own: Sandbox, at_home: httpx.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while others' calls go on, none of which the filter admits."""
-    monkeypatch.setattr("game_operator_testkit.control_room.live._HEARTBEAT_SECONDS", 0.2)
-    with at_home.stream("GET", f"/live/events?player=nobody&seen={own.live.run}-0") as response:
-        lines = response.iter_lines()
-        assert next(lines) == ": connected"
-        began = time.monotonic()
-        for line in lines:
-            recorded(own)
-            if line == ": still here":
-                break
-        assert time.monotonic() - began < 5
 
 
 def test_a_stream_looks_at_each_call_once(own: Sandbox, at_home: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

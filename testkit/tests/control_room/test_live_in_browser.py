@@ -1,6 +1,5 @@
 """Live as a person uses it: in Chromium, with long and hostile ids, paused, filtered, and without JavaScript."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -99,26 +98,6 @@ def test_the_list_is_paused(own: Sandbox, browser: Browser) -> None:
         expect(page.locator("#counted")).to_have_text("4 calls")
 
 
-def test_an_alert_is_one_box(own: Sandbox, browser: Browser) -> None:
-    """With its two links; nothing else stands between them, on a line alone; on a narrow and on a wide screen."""
-    for _ in range(2):
-        recorded(own, response_body=b'{"type":"ERROR","code":"INVALID_SIGNATURE","timestamp":1}')
-    with visiting(browser, own.base_url) as page:
-        page.goto("/live")
-        alert = page.locator(".alerts li").filter(has_text="INVALID_SIGNATURE")
-        expect(alert).to_have_text(re.compile("answered INVALID_SIGNATURE\\s+Compare the keys$"))
-        for width in (400, 1280):
-            page.set_viewport_size({"width": width, "height": 800})
-            box = alert.bounding_box()
-            assert box is not None
-            for link in alert.get_by_role("link").all():
-                inside = link.bounding_box()
-                assert inside is not None
-                assert box["x"] < inside["x"] < inside["x"] + inside["width"] < box["x"] + box["width"], width
-        page.get_by_role("link", name="Compare the keys").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Keys")
-
-
 @pytest.mark.parametrize("with_script", [True, False])
 @pytest.mark.drawn(1)
 def test_a_click_adds_to_the_filter(own: Sandbox, browser: Browser, with_script: bool) -> None:
@@ -145,43 +124,3 @@ def test_a_click_adds_to_the_filter(own: Sandbox, browser: Browser, with_script:
         expect(page.get_by_text("No call matches these filters.")).to_be_visible()
         page.get_by_role("link", name="Clear filters").first.click()
         expect(page.locator("#calls tr")).to_have_count(6 if with_script else 4)
-
-
-def test_a_lost_delivery_is_two_clicks_away(sandbox: Sandbox, browser: Browser) -> None:
-    """From the list to the lost deliveries, and to what its loss means; without JavaScript, as everything."""
-    sandbox.faults.set_nth("reply-lost", 1)
-    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
-    with visiting(browser, sandbox.base_url, java_script_enabled=False) as page:
-        page.goto("/live")
-        page.get_by_role("link", name="got no answer").click()
-        page.locator("#calls .call > a").first.click()
-        expect(page.get_by_text("The answer to this delivery was lost on its way back.")).to_be_visible()
-        expect(page.get_by_text("The same call was delivered again as number")).to_be_visible()
-
-
-def test_calls_are_exported(own: Sandbox, browser: Browser) -> None:
-    """By a button, with the filter of the page."""
-    recorded(own, player_id="ann")
-    with visiting(browser, own.base_url) as page:
-        page.goto("/live?player=ann")
-        page.get_by_text("Export", exact=True).click()
-        with page.expect_download() as downloading:
-            page.get_by_role("button", name="JSON lines").click()
-        lines = downloading.value.path().read_text().splitlines()
-        assert (downloading.value.suggested_filename, len(lines)) == ("calls.jsonl", 1)
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("button", name="JSON lines")).to_be_hidden()
-
-
-@pytest.mark.parametrize("with_script", [True, False], ids=["live", "without JavaScript"])
-def test_two_calls_are_compared(own: Sandbox, browser: Browser, with_script: bool) -> None:
-    """Ticked in the list, and shown side by side with the line that differs."""
-    bodies = (b'{"player_id":"p1","amount":%d}' % amount for amount in (100, 250))
-    numbers = [recorded(own, request_body=body).number for body in bodies]
-    with visiting(browser, own.base_url, java_script_enabled=with_script) as page:
-        page.goto("/live")
-        for number in numbers:
-            page.get_by_label(f"Compare call {number}", exact=True).check()
-        page.get_by_role("button", name="Compare").click()
-        expect(page.get_by_role("heading", name=f"Calls {numbers[0]} and {numbers[1]}")).to_be_visible()
-        expect(page.locator("mark")).to_have_text(['  "amount": 100', '  "amount": 250'])

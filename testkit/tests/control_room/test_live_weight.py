@@ -84,15 +84,3 @@ def test_the_longest_ids_make_no_heavy_page(own: Sandbox, at_home: httpx.Client,
     ):
         html = page(at_home, path)
         assert len(html.source.encode()) < most_bytes, path
-
-
-def test_a_stream_is_not_flooded(own: Sandbox, at_home: httpx.Client) -> None:
-    """An event has its bound, too."""
-    with at_home.stream("GET", f"/live/events?seen={own.live.run}-0") as response:
-        lines = iter(response.iter_lines())
-        event: list[str] = []
-        for line in lines:
-            if event and not line:
-                break
-            event += [line] if line.startswith(("data:", "id:")) else []
-    assert 0 < sum(map(len, event)) < 12 * MOST_BYTES

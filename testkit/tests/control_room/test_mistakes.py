@@ -9,7 +9,6 @@ from decimal import Decimal
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from playwright.sync_api import Browser, expect
 
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, WithdrawCall
@@ -19,7 +18,6 @@ from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import PATHS, Html, page, play, post, service_key
-from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
@@ -178,47 +176,3 @@ def test_a_balance_that_disagrees_is_marked_on_every_page(public_key: RSAPublicK
             assert "Wallet!(a balance disagrees)" in page(each.http, path).text
         post(each.http, "/wallet/accept", player_id="p1")
         assert all("a balance disagrees" not in page(each.http, path).text for path in PATHS)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.drawn(1)
-def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browser, scheme: str) -> None:
-    """Though a script changes no more of the page than the form."""
-    with (
-        running(public_key, Credulous) as each,
-        visiting(browser, each.sandbox.base_url, color_scheme=scheme) as view,
-    ):
-        each.played()
-        view.goto("/?genre=Crash")
-        each.ledger.adjust("p1", Decimal(5), reference="by hand")
-        each.sandbox.faults.set_nth("other-content", 1)
-        view.get_by_role("button", name="Play", exact=True).click()
-        expect(view.get_by_text("A correct wallet never does this:")).to_be_visible()
-        expect(view.get_by_role("link", name="Wallet")).to_have_accessible_name("Wallet (a balance disagrees)")
-        expect(view.locator("#wallet-mark .mark")).to_be_visible()
-
-
-def test_names_of_players_stay_whole(right: Running, browser: Browser) -> None:
-    """In the list of calls at 1280 px; of what is longer the middle is hidden, and the whole is on hover."""
-    for player_id in ("player-7f3a2b91c0de", "player_7f3a2b91c0de", "x" * 60):
-        right.sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
-    with visiting(browser, right.sandbox.base_url, viewport={"width": 1280, "height": 800}) as view:
-        view.goto("/live")
-        for player_id, is_whole in (("player-7f3a2b91c0de", True), ("player_7f3a2b91c0de", True), ("x" * 60, False)):
-            name = view.locator("td.who .ident", has_text=player_id).first
-            assert name.evaluate("each => each.getClientRects().length") == 1
-            assert name.evaluate("each => each.scrollWidth <= each.parentElement.clientWidth")
-            assert name.get_attribute("title") == (None if is_whole else player_id)
-        wrap = view.locator(".table-wrap")
-        assert wrap.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
-
-
-@pytest.mark.torture
-def test_outcomes_stand_below_each_other_on_a_narrow_screen(right: Running, browser: Browser) -> None:
-    """One to a line at 400 px, and in one line at 1280."""
-    for width, lines in ((400, 5), (1280, 1)):
-        with visiting(browser, right.sandbox.base_url, viewport={"width": width, "height": 800}) as view:
-            view.goto("/?genre=Crash")
-            boxes = [each.bounding_box() for each in view.locator("input[name=outcome]").all()]
-            middles = {round(box["y"] / 10) for box in boxes if box is not None}
-            assert (len(boxes), len(middles)) == (5, lines)

@@ -100,24 +100,6 @@ def test_the_newest_call_to_the_wallet(
     assert f'href="/live/{number}"' in own_http.get("/faults").text.partition("</section>")[0]
 
 
-class Credulous:
-    """An authenticator that believes everybody."""
-
-    def authenticate(self, request: Any, profile: Any) -> None:
-        """Return."""
-
-
-def test_a_wrong_acceptance(room: Sandbox, own_http: httpx.Client) -> None:
-    """It is not called SUCCESS."""
-    ledger = MemoryLedger()
-    ledger.open_account("p1", Decimal(100))
-    with asgi_server(asgi_app(WebhookReceiver(authenticator=Credulous()), Wallet(ledger))) as port:
-        room.wallet_url = f"http://127.0.0.1:{port}"
-        room.faults.plan = FaultPlan.parse("reserialised@2")
-        play(room)
-    assert "accepted to deposit" in bar(own_http)
-
-
 @pytest.mark.parametrize(
     ("faults", "shown"),
     [
@@ -165,16 +147,3 @@ def test_an_open_page_stays_true(room: Sandbox, browser: Browser, known_url: str
         status.get_by_role("button", name="Switch off").click()
         expect(status).to_contain_text("none on")
         assert screen.url == f"{room.base_url}/wallet"
-
-
-def test_no_answer_is_cut_off(room: Sandbox, browser: Browser, known_url: str) -> None:
-    """At 1280 pixels the longest common one is read in full."""
-    room.wallet_url = known_url
-    play(room)
-    room.rotate_service_key()
-    room.play_round(player_id="p1", wager_cents=100, cancel=True)
-    with visiting(browser, room.base_url, viewport={"width": 1280, "height": 800}) as screen:
-        screen.goto("/keys")
-        shown = screen.locator(".status-bar dd").get_by_text("INVALID_SIGNATURE to rollback")
-        expect(shown).to_be_visible()
-        assert shown.evaluate("each => each.scrollWidth <= each.parentElement.clientWidth")

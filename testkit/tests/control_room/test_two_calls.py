@@ -68,21 +68,6 @@ def test_two_calls_are_needed(own: Sandbox, at_home: httpx.Client, query: str) -
     assert "Tick two calls of the list" in page(at_home, f"/live/compare?{query}", status=400).text
 
 
-@pytest.mark.parametrize("body", [b"[" + b"1," * 5_000 + b"1]", b'"' * 100_000, b"&" * 100_000])
-def test_long_calls_make_no_heavy_page(own: Sandbox, at_home: httpx.Client, body: bytes) -> None:
-    """Each side has its bound, and what is left out is said."""
-    headers = tuple((b"x-%d" % number, b'"' * 4_000) for number in range(60))
-    one, two = (
-        recorded(
-            own, request_body=body, request_headers=headers, response_body=body + each, response_headers=headers
-        ).number
-        for each in (b"", b" ")
-    )
-    html = page(at_home, f"/live/compare?call={one}&call={two}")
-    assert len(html.source.encode()) < 120_000
-    assert "and more: " in html.text
-
-
 def test_deliveries_lead_to_it(own: Sandbox, at_home: httpx.Client) -> None:
     """What a repeat changed is one click away."""
     numbers = [recorded(own, request_body=PLAIN).number for _ in range(2)]

@@ -7,17 +7,14 @@ from itertools import count
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from playwright.sync_api import Browser, expect
 
 from game_operator.ledger import MemoryLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, error, success
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, post, service_key
-from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
@@ -110,24 +107,6 @@ class Generous:
         return success(balance_cents=self.balance_cents)
 
 
-def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
-    """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
-    wallet = Generous()
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
-        with asgi_server(asgi_app(receiver, wallet, prefix="/wallet")) as port:
-            sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
-            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=2500)
-            seen: list[PlayerBalance] = []
-            for number in (1, 2):
-                sandbox.redeliver(number)
-                seen += sandbox.service.balances.players()
-    assert [[mistake.reported_cents for mistake in each.mistakes] for each in seen] == [[], [14_000]]
-    assert [each.expected_cents for each in seen] == [11_500, 11_500]
-
-
 def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
     """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
     with Sandbox(
@@ -161,19 +140,6 @@ def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKe
     assert "has confirmed that" not in bet.text
     assert "/live/5" in bet.values("href")
     assert "The wallet has confirmed that." in later.text
-
-
-def test_each_call_that_added_to_a_difference_is_named(
-    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
-) -> None:
-    """Each of them may be a mistake."""
-    for step in range(3):
-        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
-        ledger.adjust(player_id, Decimal(1 + step), reference=f"{player_id}-{step}")
-    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
-    text = shown(http)
-    post(http, "/wallet/accept", player_id=player_id)
-    assert re.search(r"\. Other mistakes show at call \d+, call \d+\.", text)
 
 
 def test_two_mistakes_with_a_right_balance_between_them(
@@ -219,28 +185,12 @@ def test_a_player_may_be_called_anything(sandbox: Sandbox, http: httpx.Client, l
     assert "that disagrees" not in page(http, "/wallet").text
 
 
-def test_a_player_nobody_knows(http: httpx.Client) -> None:
-    """Nothing happens when such a balance is accepted."""
-    assert post(http, "/wallet/accept", player_id="nobody at all").status_code == 303
-
-
 def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
     """Of webhooks that were answered, and of no others."""
     sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
     answered = [each for each in sandbox.live.recent(1000) if each.direction == "webhook" and each.status is not None]
     html = page(http, "/wallet")
     assert re.search(rf"Latency {len(answered)} answers in the live log: 50 % within [0-9.]+ ms, 95 %", html.text)
-
-
-def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
-    """The page says so and leads to the lobby."""
-    with (
-        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
-    ):
-        html = page(http, "/wallet")
-    assert "No balance has been reported yet." in html.text
-    assert "Nothing was answered yet." in html.text
 
 
 def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
@@ -261,59 +211,3 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
     assert "player-0: the wallet reported 0.99 instead of 0.00." in text
     assert "player-299 agrees" in text
     assert "player-50 agrees" not in text
-
-
-def test_a_wrong_balance_in_the_browser(
-    sandbox: Sandbox, browser: Browser, ledger: MemoryLedger, player_id: str
-) -> None:
-    """Red, but not by colour alone: in words, until it is accepted."""
-    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
-    ledger.adjust(player_id, Decimal(5), reference=player_id)
-    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
-    with visiting(browser, sandbox.base_url) as room:
-        room.goto("/wallet")
-        expect(room.get_by_role("heading", name="1 player with a balance that disagrees")).to_be_visible()
-        room.get_by_role("button", name=f"Accept the balance of {player_id}").click()
-        expect(room.get_by_text("that disagrees")).to_have_count(0)
-
-
-class CutsCents:
-    """A wallet that makes cents of a float and cuts off what is behind them."""
-
-    def __init__(self) -> None:
-        self.balance_cents = 10_000
-
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        return self._move(-int(call.amount_cents / 100 * 100))
-
-    def deposit(self, call: DepositCall) -> Reply:
-        return self._move(int(call.amount_cents / 100 * 100))
-
-    def rollback(self, call: RollbackCall) -> Reply:
-        return error("BET_NOT_FOUND")
-
-    def player_balance(self, call: BalanceCall) -> Reply:
-        return success(balance_cents=self.balance_cents)
-
-    def _move(self, cents: int) -> Reply:
-        self.balance_cents += cents
-        return success(balance_cents=self.balance_cents)
-
-
-def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
-    """Its page says what it moved; later ones with the same difference are no mistakes of their own."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
-        with (
-            asgi_server(asgi_app(receiver, CutsCents())) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ):
-            sandbox.wallet_url = f"http://127.0.0.1:{port}"
-            sandbox.play_round(player_id="p", wager_cents=500, won_cents=750)
-            sandbox.play_round(player_id="p", wager_cents=115, won_cents=0)
-            right, first, later = (page(http, f"/live/{number}") for number in (2, 3, 4))
-    assert "balance in this answer" not in right.text
-    assert "The balance moved by -1.14 and must move by -1.15." in first.text
-    assert "balance in this answer" not in later.text

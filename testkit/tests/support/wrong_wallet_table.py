@@ -53,6 +53,8 @@ _MODULES: Final = (
     "unlucky",
     "misread",
     "blamed",
+    "subtle",
+    "subtler",
 )
 
 for _module in _MODULES:

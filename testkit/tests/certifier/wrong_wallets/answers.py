@@ -8,8 +8,6 @@ from wallet_by_hand import Account, Call, Case, InvalidRequestError, Number, Pla
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 
 @wrong(
     "writes the text of an exception into its answers", must="F01", may="*", first="an exception's text in an answer"
@@ -29,7 +27,8 @@ class NothingIsUnknown(PlainWallet):
         return super()._render(reply if reply.cents else replace(reply, cents=None, at_millis=None))
 
 
-class _ReadsElsewhere(PlainWallet):
+@wrong("answers player-balance from a replica that is behind", must="A02", may="*", first="returns an old balance")
+class ReadsFromAReplica(PlainWallet):
     """Answers player-balance from a copy of the accounts."""
 
     seconds = 0.02
@@ -44,26 +43,10 @@ class _ReadsElsewhere(PlainWallet):
         return [cents for at, cents in known if time.monotonic() - at >= self.seconds][-1]
 
 
-@wrong("answers player-balance from a replica that is behind", must="A02", may="*", first="returns an old balance")
-class ReadsFromAReplica(_ReadsElsewhere):
-    pass
-
-
-@wrong("answers player-balance from a cache that is never cleared", must="A02", may="*", first="returns an old balance")
-class ReadsFromACache(_ReadsElsewhere):
-    seconds = float("inf")
-
-
 @wrong("returns balances in whole units", must="A02", may="*", first="balances are rounded")
 class RoundsToUnits(PlainWallet):
     def _render_balance(self, cents: int) -> str:
         return f"{round(cents / 100)}"
-
-
-@wrong("returns balances with one decimal", must="G01", may="*", first="balances are rounded")
-class RoundsToOneDecimal(PlainWallet):
-    def _render_balance(self, cents: int) -> str:
-        return f"{cents // 10 / 10}"
 
 
 @wrong(
@@ -80,14 +63,6 @@ class PaysTheWager(PlainWallet):
         cents = super()._read_amount(operation, action, document)
         wager = self._first(document, "action.wager") if operation == "deposit" else ...
         return int(wager) if isinstance(wager, Number) and cents else cents
-
-
-@wrong("pays what was won on top of the wager", must="A02", may="*", first="another field than its amount")
-class PaysLessTheWager(PlainWallet):
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        cents = super()._read_amount(operation, action, document)
-        wager = self._first(document, "action.wager") if operation == "deposit" else ...
-        return max(0, cents - int(wager)) if isinstance(wager, Number) else cents
 
 
 @wrong("keeps replies under player and amount, and answers the next such bet with them", must="B03", may="*",
@@ -158,12 +133,3 @@ class ReadsCentsAsUnits(PlainWallet):
 class ReadsHundredths(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return super()._read_amount(operation, action, document) // 100
-
-
-@wrong("returns the balance of a balance check in cents, and all others in units", must="A02", may="*",
-       first="cents and currency units are mixed up")  # fmt: skip
-class ChecksInCents(PlainWallet):
-    def _carry_out(self, call: Call) -> Reply:
-        reply = super()._carry_out(call)
-        is_check = call.operation == "player-balance" and reply.cents is not None
-        return replace(reply, cents=100 * int(reply.cents or 0)) if is_check else reply

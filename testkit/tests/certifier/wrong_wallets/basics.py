@@ -4,8 +4,6 @@ from wallet_by_hand import Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 
 @wrong("returns the time in seconds", must="A01")
 class TellsSeconds(PlainWallet):

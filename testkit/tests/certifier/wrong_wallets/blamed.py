@@ -7,8 +7,6 @@ from wallet_by_hand import SUCCESS, Call, Case, PlainWallet, Reply
 from testkit.tests.certifier.wrong_wallets.races import is_alone
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 _HOUR_MILLIS = 3_600_000
 _MOST_CENTS = 2**31 - 1
 
@@ -23,17 +21,6 @@ class DebitsSomeMoreAmongOthers(PlainWallet):
         if not is_alone() and self._withdraws % 6 == 0:
             update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
             self._database.execute(update, (case.call.cents, case.call.player_id))
-
-
-@wrong("pays each deposit of a closed bet that has another tx_id", must="A03", may="B10 D09 G04",
-       first="paid by another deposit")  # fmt: skip
-class PaysClosedBets(PlainWallet):
-    def _deposit(self, case: Case) -> str:
-        is_closed = case.bet is not None and case.bet.state == "CLOSED" and case.known is None
-        if case.bet is not None and is_closed and self._names_its_player(case.call, case.bet):
-            self._settle(case, case.bet)
-            return SUCCESS
-        return super()._deposit(case)
 
 
 @wrong("dates refusals five hours back, as a local time", must="A06", may="*", first="another clock")
@@ -87,15 +74,6 @@ class _Failing(PlainWallet):
         return not is_alone() and self._calls % 5 == 0
 
 
-@wrong("answers DUPLICATE_TRANSACTION where a transaction has failed among others", must="D05", may="*",
-       first="and accepted alone")  # fmt: skip
-class FailsAsDuplicate(_Failing):
-    def _carry_out(self, call: Call) -> Reply:
-        if call.operation != "player-balance" and self._refuses():
-            return Reply("DUPLICATE_TRANSACTION")
-        return super()._carry_out(call)
-
-
 @wrong("finds no player whose account another call has locked", must="D05", may="*",
        first="a known player is not found while other calls")  # fmt: skip
 class SkipsLockedPlayers(_Failing):
@@ -108,9 +86,3 @@ class SkipsLockedPlayers(_Failing):
 class SharesItsVerifier(_Failing):
     def _is_authentic(self, headers: list[tuple[str, str]], body: bytes) -> bool:
         return super()._is_authentic(headers, body) and not self._refuses()
-
-
-@wrong("reads a body as ASCII with replacements", must="F01", may="*", first="not UTF-8 is accepted")
-class ReadsAscii(PlainWallet):
-    def _parse(self, body: bytes) -> object:
-        return super()._parse(body.decode("ascii", errors="replace").encode())

@@ -10,30 +10,6 @@ from wallet_by_hand import Call, Case, PlainWallet
 from testkit.tests.certifier.harness import retired_key
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__ = [
-    "AcceptsRetiredKeys",
-    "AsksNobodyAtRollback",
-    "BelievesEverybody",
-    "BelievesKnownSignatures",
-    "BelievesTheUnsigned",
-    "ComparesInstancesOfBetsAlone",
-    "FallsOverGarbage",
-    "FallsOverLongBodies",
-    "ForgetsAfterADay",
-    "IgnoresWhatVerifySays",
-    "KeepsDigestsOfRepeats",
-    "KeepsNoDigest",
-    "MindsNoInstance",
-    "MindsTheCaseOfHeaders",
-    "ReadsAnyBodyAnywhere",
-    "RefusesSomeSignatures",
-    "RefusesTheUnauthenticForGood",
-    "RemembersTheUnauthentic",
-    "TrimsBeforeVerifying",
-    "TrustsOneKey",
-    "WritesAnewBeforeVerifying",
-]
-
 Headers = list[tuple[str, str]]
 #: Where a wallet that asks differently by path finds it.
 _PATH = ":path"

@@ -7,20 +7,6 @@ from wallet_by_hand import SUCCESS, Bet, Call, Case, InvalidRequestError, PlainW
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__ = [
-    "BatchAnswersMixedUp",
-    "BlockedAreNotPaid",
-    "ClaimsNeedABet",
-    "FirstRefusalEndsTheBatch",
-    "FreeBetsPaidTwice",
-    "LossIgnored",
-    "LossRefused",
-    "NothingRefunded",
-    "OneDepositPerRound",
-    "OneJackpotPerPool",
-    "PaysWhoBetLast",
-]
-
 
 @wrong("answers a deposit of 0 and does not close the bet: there is nothing to credit", must="A03", may="G04 B11")
 class LossIgnored(PlainWallet):

@@ -7,8 +7,6 @@ from wallet_by_hand import SUCCESS, Bet, Call, Case, Known, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 
 class _Forgets(PlainWallet):
     """Forgets what is *older* than so many calls; for a quick caller that is some seconds."""
@@ -43,11 +41,6 @@ class ForgetsClaims(_Forgets):
         return None
 
 
-@wrong("forgets the claims that it paid after 200 other calls", must="H06", may="G04", operations=600)
-class ForgetsClaimsAfter200Calls(ForgetsClaims):
-    older = 200
-
-
 class _ForgetsBets(_Forgets):
     states: tuple[str, ...] = ()
 
@@ -69,16 +62,6 @@ class ForgetsTombstones(_ForgetsBets):
 @wrong("keeps an open bet for some seconds", must="H06", operations=400, may="G04")
 class ForgetsOpenBets(_ForgetsBets):
     states = ("OPEN",)
-
-
-@wrong("forgets what it declined after some seconds", must="H06", operations=400, may="G04")
-class ForgetsDeclined(_ForgetsBets):
-    states = ("DECLINED",)
-
-
-@wrong("forgets cancelled bets after some seconds", must="H06", operations=400, may="G04")
-class ForgetsCancelled(_ForgetsBets):
-    states = ("ROLLED_BACK",)
 
 
 @wrong(
@@ -110,28 +93,3 @@ class LosesRecordsByChance(PlainWallet):
         chance: Random = self.__dict__.setdefault("_chance", Random(25))
         if chance.random() > 1 / 25:
             super()._remember(call)
-
-
-@wrong("carries a withdraw out anew whose record it lost by chance, one in 25", must="D09", may="*", operations=400,
-       first="record of a call is sometimes not kept")  # fmt: skip
-class DebitsAgainByChance(PlainWallet):
-    def _withdraw(self, case: Case) -> str:
-        chance: Random = self.__dict__.setdefault("_chance", Random(5))
-        if case.is_repeat and case.bet is not None and case.bet.state == "OPEN" and chance.random() < 1 / 25:
-            update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
-            self._database.execute(update, (case.call.cents, case.call.player_id))
-        return super()._withdraw(case)
-
-
-@wrong("carries a single withdraw of the run out again, the fourth that is repeated", must="B03",
-       first="record of a call is sometimes not kept")  # fmt: skip
-class DebitsASingleRepeat(PlainWallet):
-    _repeats = 0
-
-    def _withdraw(self, case: Case) -> str:
-        if case.is_repeat and case.bet is not None and case.bet.state == "OPEN":
-            self._repeats += 1
-            if self._repeats == 4:
-                update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
-                self._database.execute(update, (case.call.cents, case.call.player_id))
-        return super()._withdraw(case)

@@ -9,35 +9,11 @@ from wallet_by_hand import Bet, Call, InvalidRequestError, Number, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__ = [
-    "AnswersNoJsonWith400",
-    "CutsFractions",
-    "CutsIds",
-    "DropsWhatIsNoUtf8",
-    "FoldsNames",
-    "KnowsNoEmoji",
-    "MindsNoSign",
-    "MissingAmountsAreZero",
-    "MissingIdsAreEmpty",
-    "NeedsAReadableWager",
-    "NeedsTheAmountOfRollbacks",
-    "NormalisesIds",
-    "PutsIdsIntoSql",
-    "TakesTrueForOne",
-    "WrapsAmounts",
-]
-
 
 @wrong("drops the bytes of a body that are not UTF-8", must="F01")
 class DropsWhatIsNoUtf8(PlainWallet):
     def _parse(self, body: bytes) -> object:
         return super()._parse(body.decode(errors="ignore").encode())
-
-
-@wrong("puts another letter in place of bytes that are not UTF-8", must="F01")
-class ReplacesWhatIsNoUtf8(PlainWallet):
-    def _parse(self, body: bytes) -> object:
-        return super()._parse(body.decode(errors="replace").encode())
 
 
 @wrong("lets its framework answer invalid JSON with HTTP 400", must="F01", first="a framework answers")

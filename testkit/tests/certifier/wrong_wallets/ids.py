@@ -4,44 +4,23 @@ import re
 from dataclasses import replace
 from secrets import token_hex
 
-from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, InvalidRequestError, PlainWallet
+from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
-
-class _ReadsIds(PlainWallet):
-    """Changes ids before it looks for them."""
-
-    def changed(self, value: str) -> str:
-        return value
-
-    def _case(self, call: Call) -> Case:
-        bet_id, tx_id = (value and self.changed(value) for value in (call.bet_id, call.tx_id))
-        return super()._case(replace(call, bet_id=bet_id, tx_id=tx_id))
-
 
 @wrong("compares ids as numbers", must="F12", first="ids that are equal as numbers")
-class IdsComparedAsNumbers(_ReadsIds):
+class IdsComparedAsNumbers(PlainWallet):
+    """Changes ids before it looks for them."""
+
     def changed(self, value: str) -> str:
         if not re.fullmatch(r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?", value):
             return value
         return str(float(value))
 
-
-@wrong("drops the zeros at the front of an id", must="F12", first="ids that are equal as numbers")
-class IdsWithoutZeros(_ReadsIds):
-    def changed(self, value: str) -> str:
-        return value.lstrip("0") or "0"
-
-
-@wrong("keeps ids that are numbers in a column of integers", must="F12", first="ids that are equal as numbers")
-class IdsInAnIntegerColumn(_ReadsIds):
-    def changed(self, value: str) -> str:
-        if value.isdigit() and int(value) >= 2**63:
-            raise OverflowError("integer out of range")
-        return str(int(value)) if value.isdigit() else value
+    def _case(self, call: Call) -> Case:
+        bet_id, tx_id = (value and self.changed(value) for value in (call.bet_id, call.tx_id))
+        return super()._case(replace(call, bet_id=bet_id, tx_id=tx_id))
 
 
 @wrong(
@@ -54,25 +33,6 @@ class BetsInAnObject(PlainWallet):
         if bet_id in ("constructor", "__proto__", "toString", "hasOwnProperty"):
             raise TypeError("it is a function")
         return super()._find_bet(bet_id)
-
-
-@wrong("takes the words null and undefined for an id that is missing", must="F13", first="to a programming language")
-class NullIsMissing(PlainWallet):
-    def _read_id(self, value: object, longest: int) -> str:
-        if value in ("null", "undefined"):
-            raise InvalidRequestError("no id")
-        return super()._read_id(value, longest)
-
-
-@wrong(
-    "answers for players that every object has, such as constructor",
-    must="A07",
-    first="an account is found for a player who does not exist",
-)
-class PlayersInAnObject(PlainWallet):
-    def _find_account(self, player_id: str) -> Account | None:
-        found = super()._find_account(player_id)
-        return Account(player_id, 0, 0, 0) if player_id in ("constructor", "__proto__", "toString") else found
 
 
 @wrong("looks for players by a pattern", must="A07", first="an account is found for a player who does not exist")
@@ -101,12 +61,6 @@ class NarrowColumns(PlainWallet):
         super()._keep_bet(case, state)
 
 
-@wrong("cuts bet_ids to 64 characters, and not tx_ids", must="F07", first="long ids do not fit")
-class CutsBetIds(PlainWallet):
-    def _bet_key(self, call: Call) -> str:
-        return super()._bet_key(call)[:64]
-
-
 @wrong("makes a random tx_id where a call has none", must="B05", may="B16", first="a call without a tx_id is not known")
 class RandomTxIds(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
@@ -115,35 +69,10 @@ class RandomTxIds(PlainWallet):
         return token_hex()
 
 
-@wrong("makes the same tx_id for all withdraws that have none", must="B05", first="a call without a tx_id is not known")
-class ConstantTxIds(PlainWallet):
-    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
-        return "none" if call.operation == "withdraw" else super()._derived_tx_id(call, bet)
-
-
-@wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05")
-class RollbacksHaveNamesOfTheirOwn(PlainWallet):
-    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
-        return f"{call.operation}:{call.action.lower()}:{call.bet_id}"
-
-
-@wrong("keeps tx_ids of at most 200 characters", must="F07", first="long ids do not fit")
-class NarrowTxIds(PlainWallet):
-    def _remember(self, call: Call) -> None:
-        if len(call.tx_id or "") > 200:
-            raise ValueError("value too long for type character varying(200)")
-        super()._remember(call)
-
-
 @wrong("makes one key of the ids of bet and call, joined to a text", must="B17", may="B13 C02 C11")
 class JoinsIds(PlainWallet):
-    between = ""
-
     def _identity(self, call: Call) -> tuple[str, str | None]:
-        return (
-            call.operation,
-            f"{call.bet_id}{self.between}{call.tx_id}" if call.operation == "withdraw" else call.tx_id,
-        )
+        return call.operation, f"{call.bet_id}{call.tx_id}" if call.operation == "withdraw" else call.tx_id
 
     def _entomb(self, case: Case) -> None:
         call = case.call
@@ -152,19 +81,6 @@ class JoinsIds(PlainWallet):
             "calls", "withdraw", self._identity(replace(call, operation="withdraw"))[1], "", self._bet_key(call)
         )
         self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, 0, "TOMBSTONE", None, None)
-
-
-@wrong("joins the ids of bet and call with a colon", must="B17", may="B13 C02 C11")
-class JoinsIdsWithAColon(JoinsIds):
-    between = ":"
-
-
-@wrong("pays one jackpot on each bet, the bet being the key", must="B16", may="B04")
-class OneJackpotPerBet(PlainWallet):
-    def _identity(self, call: Call) -> tuple[str, str | None]:
-        if call.is_claim and call.action == "JACKPOT":
-            return "deposit", f"jackpot:{call.bet_id}"
-        return super()._identity(call)
 
 
 @wrong("knows a claim's tx_id again only if it is of the same type", must="B04")

@@ -5,30 +5,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 
-from wallet_by_hand import Bet, Call, Case, InvalidRequestError, Known, PlainWallet, Reply
+from wallet_by_hand import Bet, Call, Case, Known, PlainWallet, Reply
 
 from testkit.tests.certifier.wrong_wallets.races import is_alone
 from testkit.tests.certifier.wrong_wallets.registry import wrong
-
-__all__: list[str] = []
-
-_LARGEST = 2**63 - 1
-
-
-@wrong(
-    "takes a wager that is too large for 64 bits for the largest number, and debits it", must="F05", may="H06 G03 G04"
-)
-class ClampsHugeWagers(PlainWallet):
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        try:
-            return super()._read_amount(operation, action, document)
-        except InvalidRequestError:
-            if len(str(document.get("amount"))) < 20:
-                raise
-            return _LARGEST
-
-    def _has_funds(self, case: Case) -> bool:
-        return case.call.cents == _LARGEST or super()._has_funds(case)
 
 
 @wrong("answers each thirteenth call with HTTP 502, as a proxy does, once it is carried out", must="G01", may="*",
@@ -56,12 +36,6 @@ class SaysThatItRefunds(PlainWallet):
 class DebitsClaims(PlainWallet):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         super()._move(case, player_id, -cents if case.call.is_claim else cents)
-
-
-@wrong("gives back the wager of a cancelled bet a hundredfold", must="A04", may="*", first="cents and currency units")
-class RefundsAHundredfold(PlainWallet):
-    def _refund_cents(self, call: Call, bet: Bet) -> int:
-        return 100 * super()._refund_cents(call, bet)
 
 
 @wrong("rounds wagers to a quarter of a unit before it debits them", must="G02", may="*", first="amounts are rounded")

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import replace
 
-from wallet_by_hand import Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
+from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -60,32 +60,10 @@ class KeepsThirtyTwoBits(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("refuses amounts of more than 32 bits as invalid", must="G03", first="a very large balance")
-class ReadsThirtyTwoBits(PlainWallet):
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        cents = super()._read_amount(operation, action, document)
-        if cents > 2**31 - 1:
-            raise InvalidRequestError("no amount in cents")
-        return cents
-
-
 @wrong("books what is above 32 bits as the most that 32 bits hold", must="G03", first="a very large balance")
 class ClampsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return min(super()._read_amount(operation, action, document), 2**31 - 1)
-
-
-@wrong("keeps what a bet won in 32 bits, and fails above", must="G03", first="a very large balance")
-class WinsFitThirtyTwoBits(PlainWallet):
-    def _settle(self, case: Case, bet: Bet) -> None:
-        struct.pack("i", case.call.cents)
-        super()._settle(case, bet)
-
-
-@wrong("credits at most what 32 bits hold for a win", must="G03", first="a very large balance")
-class CreditsThirtyTwoBits(PlainWallet):
-    def _settle(self, case: Case, bet: Bet) -> None:
-        super()._settle(replace(case, call=replace(case.call, cents=min(case.call.cents, 2**31 - 1))), bet)
 
 
 @wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03",

@@ -3,7 +3,6 @@
 import re
 import threading
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 from sqlite3 import IntegrityError
 from typing import ClassVar
@@ -13,8 +12,6 @@ from wallet_by_hand import Account, Bet, Call, Case, InvalidRequestError, PlainW
 
 from testkit.tests.certifier.wrong_wallets.races import is_alone
 from testkit.tests.certifier.wrong_wallets.registry import wrong
-
-__all__: list[str] = []
 
 Headers = list[tuple[str, str]]
 
@@ -62,24 +59,6 @@ class TakesTheTxIdAway(PlainWallet):
             self._remember(case.call)
 
 
-@wrong("answers balance checks that come at once with one player's balance", must="A08", first="two players by turns")
-class JoinsBalanceChecks(PlainWallet):
-    seconds = 0.001
-
-    def _carry_out(self, call: Call) -> Reply:
-        if call.operation != "player-balance":
-            return super()._carry_out(call)
-        under_way: list[Future[Reply]] = self.__dict__.setdefault("_under_way", [])
-        if under_way:
-            return under_way[0].result()
-        answer: Future[Reply] = Future()
-        under_way.append(answer)
-        time.sleep(self.seconds)
-        under_way.clear()
-        answer.set_result(super()._carry_out(call))
-        return answer.result()
-
-
 @wrong("leaves the last balance in its refusals of wrong signatures", must="E03", may="E01 E02 E04 E06 F01",
        first="returns a balance")  # fmt: skip
 class SharesOneAnswer(PlainWallet):
@@ -99,11 +78,6 @@ class DebitsBeyondTheLimit(PlainWallet):
     def _place(self, case: Case) -> str:
         outcome = super()._place(case)
         return self.code if outcome == "SUCCESS" and case.call.cents > self.most_cents else outcome
-
-
-@wrong("debits a wager above its limit, and answers its own code", must="A02", may="*", first="refused, and moves")
-class DebitsBeyondItsOwnLimit(DebitsBeyondTheLimit):
-    code = "RISK_HOLD"
 
 
 @wrong("writes 0.09 as 0.9", must="G01", may="*", first="lacks a zero before its cents")
@@ -158,20 +132,6 @@ class OpensAccountsForClaims(PlainWallet):
         return super()._case(call)
 
 
-@wrong(
-    "refuses a signature that it has seen", must="B01", may="*", first="carried out is refused when it is sent again"
-)
-class RefusesSignaturesItHasSeen(PlainWallet):
-    def _verifies(self, key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
-        seen: set[bytes] = self.__dict__.setdefault("_seen_signatures", set())
-        # A balance check has no id, so the same one comes again and again.
-        is_known = signature in seen and b"tx_id" in body
-        verified = super()._verifies(key, signature, body)
-        if verified:
-            seen.add(signature)
-        return verified and not is_known
-
-
 @wrong("keeps the answer to a call in a variable that all calls share, while it writes its log", must="D01", may="*",
        first="a call gets the answer to another call")  # fmt: skip
 class SharesTheAnswerOfEachCall(PlainWallet):
@@ -182,54 +142,6 @@ class SharesTheAnswerOfEachCall(PlainWallet):
         if threading.current_thread() is not threading.main_thread():
             time.sleep(0.002)
         return self._last
-
-
-@wrong("keeps the call in a variable that all threads share, while it waits for a connection", must="D01", may="*",
-       first="a call gets the answer to another call")  # fmt: skip
-class SharesTheCall(PlainWallet):
-    _call: Call | None = None
-
-    def _carry_out(self, call: Call) -> Reply:
-        self._call = call
-        if not is_alone():
-            time.sleep(0.002)
-        return super()._carry_out(self._call)
-
-
-@wrong("gives the balance of its refusals in cents", must="A06", may="*", first="cents and currency units are mixed up")
-class RefusesInCents(PlainWallet):
-    def _render(self, reply: Reply) -> str:
-        cents = reply.cents
-        if cents is not None and reply.outcome != "SUCCESS":
-            return super()._render(Reply(reply.outcome, cents * 100, reply.at_millis))
-        return super()._render(reply)
-
-
-class _ChecksFromACache(PlainWallet):
-    """Answers a balance check as the one before, if that is not old; withdraws and deposits are answered right."""
-
-    seconds = 0.1
-
-    def _carry_out(self, call: Call) -> Reply:
-        reply = super()._carry_out(call)
-        if call.operation != "player-balance":
-            return reply
-        kept: dict[str, tuple[float, Reply]] = self.__dict__.setdefault("_kept_replies", {})
-        since, known = kept.get(call.player_id, (0.0, reply))
-        if time.monotonic() - since < self.seconds:
-            return known
-        kept[call.player_id] = time.monotonic(), reply
-        return reply
-
-
-@wrong("answers balance checks from a cache for a tenth of a second", must="A02", may="*", first="an old balance")
-class ChecksFromACacheForAMoment(_ChecksFromACache):
-    pass
-
-
-@wrong("answers balance checks from a cache for a second", must="A02", may="*", first="an old balance")
-class ChecksFromACacheForASecond(_ChecksFromACache):
-    seconds = 1.0
 
 
 @wrong("refuses every call, once it has refused a body that it cannot read", must="F01", may="*",
@@ -284,46 +196,10 @@ class SharesTheOperation(PlainWallet):
         return super()._answer(self._path, headers, body)
 
 
-@wrong("pays a win some time after it has answered the deposit with the new balance", must="A02", may="*",
-       first="answered before the money has moved")  # fmt: skip
-class PaysLater(RefundsLater):
-    def _refund(self, case: Case, bet: Bet) -> None:
-        PlainWallet._refund(self, case, bet)
-
-    def _settle(self, case: Case, bet: Bet) -> None:
-        self._remember(case.call)
-        self._set_state(bet, "CLOSED")
-        self.__dict__["_promised"] = case.call.cents
-        self.__dict__["_later"].append((time.monotonic() + 0.02, bet.player_id, case.call.cents))
-
-    def _told_cents(self, case: Case, account: Account) -> int:
-        promised: int = self.__dict__.pop("_promised", 0)
-        return super()._told_cents(case, account) + promised
-
-
-@wrong("settles the bet that a claim of free bets names", must="B16")
-class SettlesByAClaim(PlainWallet):
-    def _carry_out(self, call: Call) -> Reply:
-        reply = super()._carry_out(call)
-        if call.action == "FREE_BET_CLAIM" and call.bet_id is not None:
-            with self._transaction():
-                self._database.execute("UPDATE bets SET state = 'CLOSED' WHERE bet_id = ?", (call.bet_id,))
-        return reply
-
-
 @wrong("takes the bytes of a rain's withdraw for its rollback", must="E09")
 class RefundsByTheBytesOfARain(PlainWallet):
     def _insert(self, table: str, *values: object) -> None:
         super()._insert(table, *((*values[:-1], "") if table == "bets" and "SPENT" in values else values))
-
-
-@wrong("refuses a claim that names no bet", must="A10")
-class NeedsABetInClaims(PlainWallet):
-    def _read(self, operation: str, document: object, body: bytes) -> Call:
-        call = super()._read(operation, document, body)
-        if call.is_claim and call.bet_id is None:
-            raise InvalidRequestError("no bet")
-        return call
 
 
 @wrong("returns local time, an hour ahead of UTC", must="H04", first="the wallet's clock")
@@ -343,25 +219,6 @@ class DeletesSettledBets(PlainWallet):
     def _settle(self, case: Case, bet: Bet) -> None:
         super()._settle(case, bet)
         self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
-
-
-@wrong("deletes a refused withdraw when it is rolled back", must="C06", may="G04")
-class DeletesTheDeclined(PlainWallet):
-    def _rollback(self, case: Case) -> str:
-        if case.bet is not None and case.bet.state == "DECLINED":
-            self._database.execute("DELETE FROM calls WHERE operation = 'withdraw' AND tx_id = ?", (case.bet.tx_id,))
-            self._database.execute("DELETE FROM bets WHERE bet_id = ?", (case.bet.bet_id,))
-            return "BET_NOT_FOUND"
-        return super()._rollback(case)
-
-
-@wrong("answers a repeat with today's balance and the time of the first answer", must="B03", may="D07 H06")
-class RepeatsTheFirstTime(PlainWallet):
-    def _reply(self, case: Case, outcome: str) -> Reply:
-        reply = super()._reply(case, outcome)
-        sql = "SELECT at_millis FROM postings WHERE operation = ? AND tx_id = ?"
-        row = self._database.execute(sql, self._identity(case.call)).fetchone() if case.is_repeat else None
-        return replace(reply, at_millis=row[0]) if row else reply
 
 
 @wrong("shows the balance of a bet's owner to another player", must="B04", may="B12 C10 C08",
@@ -417,14 +274,6 @@ class CreditsNobody(PlainWallet):
         return reply if case.account is not None or outcome != "SUCCESS" else Reply(outcome, 0, case.now)
 
 
-@wrong("answers SUCCESS to a refused withdraw that comes again", must="B06", may="B11 C06 C13 G04 H06")
-class SaysYesToTheRefused(PlainWallet):
-    def _withdraw(self, case: Case) -> str:
-        outcome = super()._withdraw(case)
-        is_declined = case.bet is not None and case.bet.state == "DECLINED"
-        return "SUCCESS" if is_declined and case.is_repeat else outcome
-
-
 @wrong("fails where a claim is sent again, by a unique key", must="A10", may="B16 D02 E07 G04 H06 B11",
        first="is refused when it is sent again")  # fmt: skip
 class ClaimsAgainViolateAKey(PlainWallet):
@@ -466,13 +315,6 @@ class EndsAllBetsOfThePlayer(PlainWallet):
         self._database.execute(update, (state, bet.player_id))
 
 
-@wrong("takes a jackpot that names a settled bet for a repeat of its deposit", must="B16")
-class ClaimsOfSettledBetsAreRepeats(PlainWallet):
-    def _claim(self, case: Case) -> str:
-        bet = self._find_bet(case.call.bet_id) if case.call.bet_id else None
-        return "SUCCESS" if bet is not None and bet.state == "CLOSED" else super()._claim(case)
-
-
 @wrong("keeps the lock of a player whose withdraw it refused for want of money", must="H06", may="*",
        first="after one call, every other is refused")  # fmt: skip
 class LeavesALockBehind(PlainWallet):
@@ -510,40 +352,6 @@ class KeepsTwoMemories(PlainWallet):
         super()._move(case, player_id, cents)
         memory: dict[tuple[int, str], int] = self.__dict__["_memory"]
         memory[self._asked % 2, player_id] += cents
-
-
-@wrong("writes a balance 30 ms after it has answered the withdraw with it", must="A02", may="*",
-       first="answered before the money has moved")  # fmt: skip
-class WritesBalancesLater(PlainWallet):
-    seconds = 0.03
-
-    def _write_what_is_due(self) -> None:
-        later: list[tuple[float, str, int]] = self.__dict__.setdefault("_later", [])
-        with self._transaction():
-            while later and later[0][0] < time.monotonic():
-                _, player_id, cents = later.pop(0)
-                self._database.execute("UPDATE accounts SET cents = ? WHERE player_id = ?", (cents, player_id))
-
-    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
-        self._write_what_is_due()
-        return super()._answer(path, headers, body)
-
-    def balance_cents(self, player_id: str) -> int:
-        self._write_what_is_due()
-        return super().balance_cents(player_id)
-
-    def _move(self, case: Case, player_id: str, cents: int) -> None:
-        before = self._find_account(player_id)
-        super()._move(case, player_id, cents)
-        if before is not None and cents < 0:
-            update = "UPDATE accounts SET cents = ? WHERE player_id = ?"
-            self._database.execute(update, (before.cents, player_id))
-            self.__dict__["_later"].append((time.monotonic() + self.seconds, player_id, before.cents + cents))
-            self.__dict__["_promised"] = cents
-
-    def _told_cents(self, case: Case, account: Account) -> int:
-        promised: int = self.__dict__.pop("_promised", 0)
-        return super()._told_cents(case, account) + promised
 
 
 @wrong("answers balance checks without a signature", must="E01", may="E04 E12",

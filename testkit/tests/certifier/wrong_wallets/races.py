@@ -114,39 +114,6 @@ class CommitsEachStatement(_LocksForAStatement, _OverwritesRows):
     pass
 
 
-@wrong("commits the debit before the record, whose unique key then refuses a twin", must="D02",
-       may="D01 D05 D06 D08 D09 D10 H05", first="are not in one transaction")  # fmt: skip
-class CommitsBeforeTheRecord(_LocksForAStatement):
-    def _post(self, call: Call, player_id: str, cents: int, at_millis: int) -> None:
-        if call.operation == "withdraw":
-            self._database.execute("COMMIT")
-            self._database.execute("BEGIN IMMEDIATE")
-        super()._post(call, player_id, cents, at_millis)
-
-
-@wrong("lets its lock go before the commit, so that the next call decides on what was there before", must="D01",
-       may="D02 D03 D04 D05 D06 D08 D09 D10 H05",
-       first=("the balance pays for", "are not in one transaction"))  # fmt: skip
-class LetsItsLockGo(_LooksAtMoneyEarly, _OverwritesRows):
-    looks_at = ("withdraw", "deposit", "rollback")
-
-    def _has_funds(self, case: Case) -> bool:
-        return super()._has_funds(self.early(case))
-
-    def _withdraw(self, case: Case) -> str:
-        return super()._withdraw(self._before(case))
-
-    def _deposit(self, case: Case) -> str:
-        return super()._deposit(self._before(case))
-
-    def _rollback(self, case: Case) -> str:
-        return super()._rollback(self._before(case))
-
-    def _before(self, case: Case) -> Case:
-        early = self.early(case)
-        return replace(case, bet=early.bet, known=early.known)
-
-
 class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
     def _move(self, case: Case, player_id: str, cents: int) -> None:
         account = self.early(case).account
@@ -160,21 +127,6 @@ class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
        first="one overwrites another")  # fmt: skip
 class DebitsAnEarlierBalance(_AddsToAnEarlierBalance):
     pass
-
-
-@wrong("of every eight withdraws at once, lets one overwrite another", must="D01", may="D03 D05 D07 D08 D09 H05 D10",
-       first="one overwrites another")  # fmt: skip
-class OverwritesEveryEighth(PlainWallet):
-    """Debits go on until the money is used up, so that what is left looks right."""
-
-    _withdraws = 0
-
-    def _move(self, case: Case, player_id: str, cents: int) -> None:
-        super()._move(case, player_id, cents)
-        if cents < 0 and not is_alone():
-            self._withdraws += 1
-            if self._withdraws % 8 == 0:
-                self._database.execute("UPDATE accounts SET cents = cents - ? WHERE player_id = ?", (cents, player_id))
 
 
 @wrong("credits a balance that it read before it took the lock", must="D05", may="D04 H05")

@@ -11,33 +11,6 @@ from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__ = [
-    "AmountNotCompared",
-    "BatchHasItsOwnIds",
-    "BetIdNotUnique",
-    "BlockedBeforeTheRepeat",
-    "BytesCompared",
-    "DebitsEachTime",
-    "FailuresRemembered",
-    "ForgetsAfterAMonth",
-    "ForgetsWhenRestarted",
-    "FundsBeforeTheRepeat",
-    "IdsFolded",
-    "IdsTrimmed",
-    "JackpotClosesTheBet",
-    "JackpotTakenForTheDeposit",
-    "KeyedOnTheBetAlone",
-    "KeyedOnTxIdAlone",
-    "MakesUpARollbacksTxId",
-    "OldBalanceAsOfNow",
-    "PaysEachTime",
-    "PaysEachTxId",
-    "PlayerNotCompared",
-    "RefundsEachTime",
-    "RefusalsForgotten",
-    "WithdrawOfAnyBetIsARepeat",
-]
-
 
 class _MovesAgain(PlainWallet):
     """A posting that is there already does not keep it from moving the money."""
@@ -258,12 +231,6 @@ class BlockedBeforeTheRepeat(PlainWallet):
 class BytesCompared(PlainWallet):
     def _content(self, call: Call) -> str:
         return super()._content(call) if call.operation == "rollback" else call.digest
-
-
-@wrong("knows a call by a digest of its body in place of its tx_id", must="B15", may="*", first="B15")
-class KnowsBodiesAlone(PlainWallet):
-    def _identity(self, call: Call) -> tuple[str, str | None]:
-        return (call.operation, call.digest) if call.digest else super()._identity(call)
 
 
 @wrong("gives deposits in a batch other tx_ids, and so recognises none that came alone", must="B15")

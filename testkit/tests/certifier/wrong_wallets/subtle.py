@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from wallet_by_hand import BATCH_PATHS, SUCCESS, Call, Case, InvalidRequestError, Number, PlainWallet
 
-# Repeats, callers and odd bodies: groups B, E and F.
+from testkit.tests.certifier.wrong_wallets.registry import wrong
 
 
 class _PlacesAnew(PlainWallet):
@@ -24,27 +24,23 @@ class _PlacesAnew(PlainWallet):
         return self._place(replace(case, bet=None))
 
 
+@wrong("debits a settled bet by another tx_id", must="B12", may="*")
 class PlacesTheClosedAnew(_PlacesAnew):
-    """Debits a settled bet by another tx_id."""
-
     reopens = "CLOSED"
 
 
+@wrong("debits a cancelled bet by another tx_id", must="B12", may="*")
 class PlacesTheCancelledAnew(_PlacesAnew):
-    """Debits a cancelled bet by another tx_id."""
-
     reopens = "ROLLED_BACK"
 
 
+@wrong("debits a refused bet by another tx_id", must="B12", may="*")
 class PlacesTheDeclinedAnew(_PlacesAnew):
-    """Debits a refused bet by another tx_id."""
-
     reopens = "DECLINED"
 
 
+@wrong("gives the wager back as often as a rollback without tx_id comes", must="B02", may="*")
 class RefundsTheNamelessEachTime(PlainWallet):
-    """Gives the wager back as often as a rollback without tx_id comes."""
-
     def _case(self, call: Call) -> Case:
         case = super()._case(call)
         bet = case.bet
@@ -61,9 +57,8 @@ class RefundsTheNamelessEachTime(PlainWallet):
             super()._post(call, player_id, cents, at_millis)
 
 
+@wrong("refuses a rollback that has no tx_id, though its bet is open", must="B05", may="*")
 class DemandsTxIdsOfRollbacks(PlainWallet):
-    """Refuses a rollback that has no tx_id, though its bet is open."""
-
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)
         if operation == "rollback" and call.tx_id is None:
@@ -71,23 +66,20 @@ class DemandsTxIdsOfRollbacks(PlainWallet):
         return call
 
 
+@wrong("pays a claim's tx_id once to each player", must="B04", may="*")
 class ClaimsKnownByPlayer(PlainWallet):
-    """Pays a claim's tx_id once to each player."""
-
     def _identity(self, call: Call) -> tuple[str, str | None]:
         return (call.operation, f"{call.player_id}|{call.tx_id}") if call.is_claim else super()._identity(call)
 
 
+@wrong("pays a claim's tx_id once in each amount", must="B04", may="*")
 class ClaimsKnownByAmount(PlainWallet):
-    """Pays a claim's tx_id once in each amount."""
-
     def _identity(self, call: Call) -> tuple[str, str | None]:
         return (call.operation, f"{call.cents}|{call.tx_id}") if call.is_claim else super()._identity(call)
 
 
+@wrong("drops all bets that were never played once they are old, and their calls", must="B11", may="*")
 class PrunesTombstones(PlainWallet):
-    """Drops all bets that were never played once they are old, and their calls."""
-
     def days_passed(self, _days: int) -> None:
         """Prune."""
         over = "SELECT {} FROM bets WHERE state IN ('TOMBSTONE', 'DECLINED', 'ROLLED_BACK')"
@@ -96,18 +88,16 @@ class PrunesTombstones(PlainWallet):
             self._database.execute(f"DELETE FROM bets WHERE bet_id IN ({over.format('bet_id')})")
 
 
+@wrong("keeps the calls, and drops after some days that a bet was settled: it is open again", must="B11", may="*")
 class ForgetsWhatWasSettled(PlainWallet):
-    """Keeps the calls, and drops after some days that a bet was settled: it is open again."""
-
     def days_passed(self, _days: int) -> None:
         """Prune."""
         with self._transaction():
             self._database.execute("UPDATE bets SET state = 'OPEN' WHERE state = 'CLOSED'")
 
 
+@wrong("does not compare the bet of a deposit: another bet's tx_id is a repeat, answered SUCCESS", must="B13", may="*")
 class DepositOfAnyBetIsARepeat(PlainWallet):
-    """Does not compare the bet of a deposit: another bet's tx_id is a repeat, answered SUCCESS."""
-
     def _content(self, call: Call) -> str:
         is_settling = call.operation == "deposit" and not call.is_claim
         return json.dumps([call.player_id, call.action, call.cents]) if is_settling else super()._content(call)
@@ -116,9 +106,8 @@ class DepositOfAnyBetIsARepeat(PlainWallet):
         return SUCCESS if case.is_repeat else super()._deposit(case)
 
 
+@wrong("pays what a batch has brought again when it comes alone", must="B15", may="*")
 class BatchesKeepNoIds(PlainWallet):
-    """Pays what a batch has brought again when it comes alone."""
-
     def _answer_batch(self, document: object) -> str:
         answered = super()._answer_batch(document)
         items = document if isinstance(document, list) else []
@@ -130,32 +119,16 @@ class BatchesKeepNoIds(PlainWallet):
         return answered
 
 
-class _BelievesBatches(PlainWallet):
-    """Verifies no signatures at the paths *unsigned*."""
-
-    unsigned: tuple[str, ...] = ()
-
+@wrong("verifies no signature at the other path of batches", must="E01", may="*")
+class BelievesTheSecondPath(PlainWallet):
     def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
-        if path in self.unsigned:
+        if path in BATCH_PATHS[1:]:
             return 200, self._answer_batch(self._parse(body))
         return super()._answer(path, headers, body)
 
 
-class BelievesAnyBatch(_BelievesBatches):
-    """Verifies no signature of a batch."""
-
-    unsigned = BATCH_PATHS
-
-
-class BelievesTheSecondPath(_BelievesBatches):
-    """Verifies no signature at the other path of batches."""
-
-    unsigned = BATCH_PATHS[1:]
-
-
+@wrong("compares the instance of single calls alone", must="E13", may="*")
 class MindsNoInstanceInBatches(PlainWallet):
-    """Compares the instance of single calls alone."""
-
     _is_batched = False
 
     def _answer_batch(self, document: object) -> str:
@@ -169,9 +142,8 @@ class MindsNoInstanceInBatches(PlainWallet):
         return not self._is_batched and super()._is_foreign(call)
 
 
+@wrong("takes a number with a point for units: 5.0 for 5.00, and 5.5 for 5.50", must="F03", may="*")
 class PointsAreUnits(PlainWallet):
-    """Takes a number with a point for units: 5.0 for 5.00, and 5.5 for 5.50."""
-
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         written = self._first(document, "amount", "wager" if operation == "withdraw" else "won", "action.won")
         if isinstance(written, Number) and re.fullmatch(r"[0-9]+\.[0-9]{1,2}", written):
@@ -179,17 +151,15 @@ class PointsAreUnits(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
+@wrong("credits action.won in place of the amount", must="F11", may="*")
 class PaysWhatWasWon(PlainWallet):
-    """Credits action.won in place of the amount."""
-
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         won = self._first(document, "action.won") if operation == "deposit" else ...
         return int(won) if isinstance(won, Number) else super()._read_amount(operation, action, document)
 
 
+@wrong("credits what the free bets of a claim won together in place of the amount", must="F11", may="*")
 class PaysTheSumOfFreeBets(PlainWallet):
-    """Credits what the free bets of a claim won together in place of the amount."""
-
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         bets = self._first(document, "action.bets") if action == "FREE_BET_CLAIM" else ...
         return (

@@ -7,13 +7,14 @@ from typing import Any
 
 from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
 
+from testkit.tests.certifier.wrong_wallets.registry import wrong
+
 _WINDOW_SECONDS = 0.05
 _MOST_SILENT_SECONDS = 1.0
 
 
+@wrong("pays the deposit of a bet that it declined", must="C06", may="*")
 class PaysDeclined(PlainWallet):
-    """Pays the deposit of a bet that it declined."""
-
     def _deposit(self, case: Case) -> str:
         if case.bet is not None and case.bet.state == "DECLINED" and not case.is_repeat:
             self._settle(case, case.bet)
@@ -21,9 +22,8 @@ class PaysDeclined(PlainWallet):
         return super()._deposit(case)
 
 
+@wrong("refunds what the rollback says, if that is less than the wager", must="C07", may="*")
 class RefundsTheLesser(PlainWallet):
-    """Refunds what the rollback says, if that is less than the wager."""
-
     def _read(self, operation: str, document: object, body: bytes) -> Call:
         call = super()._read(operation, document, body)
         if operation != "rollback" or not isinstance(document, dict) or not str(document.get("amount")).isdigit():
@@ -35,9 +35,8 @@ class RefundsTheLesser(PlainWallet):
         return min(call.cents or wager_cents, wager_cents)
 
 
+@wrong("lets a cancelled bet be placed under another tx_id", must="C02", may="*")
 class EntombsTheTxIdAlone(PlainWallet):
-    """Lets a cancelled bet be placed under another tx_id."""
-
     def _withdraw(self, case: Case) -> str:
         bet = case.bet
         if bet is not None and bet.state == "TOMBSTONE" and case.call.tx_id != bet.tx_id:
@@ -46,9 +45,8 @@ class EntombsTheTxIdAlone(PlainWallet):
         return super()._withdraw(case)
 
 
+@wrong("looks at the bet, waits, and refunds it whether or not it still is what it was", must="D02", may="*")
 class RefundsTwins(PlainWallet):
-    """Looks at the bet, waits, and refunds it whether or not it still is what it was."""
-
     def _carry_out(self, call: Call) -> Reply:
         if call.operation != "rollback" or not self._is_open(call):
             return super()._carry_out(call)
@@ -70,9 +68,8 @@ class RefundsTwins(PlainWallet):
         self._database.execute(update, (cents, player_id))
 
 
+@wrong("looks for the claim, waits, and pays it whether or not it is known by then", must="D02", may="*")
 class PaysTwinsOfJackpots(RefundsTwins):
-    """Looks for the claim, waits, and pays it whether or not it is known by then."""
-
     def _carry_out(self, call: Call) -> Reply:
         if not call.is_claim:
             return PlainWallet._carry_out(self, call)
@@ -89,9 +86,8 @@ class PaysTwinsOfJackpots(RefundsTwins):
             return self._reply(case, SUCCESS)
 
 
+@wrong("looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own", must="D09", may="*")
 class PaysRivals(RefundsTwins):
-    """Looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own."""
-
     def _carry_out(self, call: Call) -> Reply:
         if call.operation != "deposit" or call.is_claim or not self._is_open(call):
             return PlainWallet._carry_out(self, call)
@@ -104,9 +100,8 @@ class PaysRivals(RefundsTwins):
             return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
 
 
+@wrong("credits the deposits of a batch, and leaves their bets open", must="A11", may="*")
 class BatchesLeaveBetsOpen(PlainWallet):
-    """Credits the deposits of a batch, and leaves their bets open."""
-
     def _answer_batch(self, document: object) -> str:
         answered = super()._answer_batch(document)
         items = document.get("bets") if isinstance(document, dict) else document
@@ -118,9 +113,8 @@ class BatchesLeaveBetsOpen(PlainWallet):
         return answered
 
 
+@wrong("gives back what the player wagered last, whichever bet is cancelled", must="A05", may="*")
 class RefundsTheLastWager(PlainWallet):
-    """Gives back what the player wagered last, whichever bet is cancelled."""
-
     def _debit(self, case: Case) -> None:
         super()._debit(case)
         self.__dict__.setdefault("_last", {})[case.call.player_id] = case.call.cents
@@ -129,9 +123,8 @@ class RefundsTheLastWager(PlainWallet):
         return int(self.__dict__["_last"][bet.player_id])
 
 
+@wrong("pays a deposit of a settled bet that names another player", must="C10", may="*")
 class PaysAnotherOnceClosed(PlainWallet):
-    """Pays a deposit of a settled bet that names another player."""
-
     def _deposit(self, case: Case) -> str:
         bet = case.bet
         if bet is not None and bet.state == "CLOSED" and not case.is_repeat and bet.player_id != case.call.player_id:
@@ -141,16 +134,14 @@ class PaysAnotherOnceClosed(PlainWallet):
         return super()._deposit(case)
 
 
+@wrong("refuses the jackpot of a player who is blocked", must="A09", may="*")
 class BlockedWinNoJackpot(PlainWallet):
-    """Refuses the jackpot of a player who is blocked."""
-
     def _claim(self, case: Case) -> str:
         return "PLAYER_BLOCKED" if case.account is not None and case.account.blocked else super()._claim(case)
 
 
+@wrong("keeps the last win where all calls find it, and pays it for a deposit of 0", must="A08", may="*")
 class PaysTheLastWinForALoss(PlainWallet):
-    """Keeps the last win where all calls find it, and pays it for a deposit of 0."""
-
     _last_won_cents = 0
 
     def _settle(self, case: Case, bet: Bet) -> None:
@@ -159,9 +150,12 @@ class PaysTheLastWinForALoss(PlainWallet):
         super()._settle(replace(case, call=replace(case.call, cents=cents)), bet)
 
 
+@wrong(
+    "looks for the withdraw among the open bets alone: a repeat finds none once its bet is settled, and debits",
+    must="B01",
+    may="*",
+)
 class DebitsWhatIsSettled(PlainWallet):
-    """Looks for the withdraw among the open bets alone: a repeat finds none once its bet is settled, and debits."""
-
     def _withdraw(self, case: Case) -> str:
         outcome = super()._withdraw(case)
         if case.is_repeat and case.bet is not None and case.bet.state == "CLOSED":
@@ -170,9 +164,8 @@ class DebitsWhatIsSettled(PlainWallet):
         return outcome
 
 
+@wrong("gives back, at a second rollback, what a withdraw that it refused would have taken", must="C02", may="*")
 class RefundsTheRefused(PlainWallet):
-    """Gives back, at a second rollback, what a withdraw that it refused would have taken."""
-
     def _rollback(self, case: Case) -> str:
         if case.bet is None or case.bet.state != "TOMBSTONE" or not case.is_repeat:
             return super()._rollback(case)
@@ -181,9 +174,8 @@ class RefundsTheRefused(PlainWallet):
         return SUCCESS
 
 
+@wrong("refuses the withdraw of a cancelled bet, and takes the wager all the same", must="C14", may="*")
 class DebitsWhatItRefuses(PlainWallet):
-    """Refuses the withdraw of a cancelled bet, without a balance, and takes the wager all the same."""
-
     def _withdraw(self, case: Case) -> str:
         outcome = super()._withdraw(case)
         if outcome == "BET_ROLLED_BACK":
@@ -194,9 +186,12 @@ class DebitsWhatItRefuses(PlainWallet):
         return Reply(outcome) if outcome == "BET_ROLLED_BACK" else super()._reply(case, outcome)
 
 
+@wrong(
+    "refuses a deposit, or a rollback, while another of the same bet is under way; and that one gives way too",
+    must="D04",
+    may="*",
+)
 class GivesWayToBoth(PlainWallet):
-    """Refuses a deposit, or a rollback, while another of the same bet is under way; and that one gives way too."""
-
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
         super().__init__(*arguments, **settings)
         self._meeting: dict[str | None, threading.Barrier] = {}

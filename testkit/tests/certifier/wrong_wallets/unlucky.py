@@ -5,14 +5,11 @@ import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
-from wallet_by_hand import PATHS, SUCCESS, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
+from wallet_by_hand import PATHS, SUCCESS, Bet, Case, InvalidRequestError, PlainWallet, Reply
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-__all__: list[str] = []
-
 _LEAST_CENTS = 100
-_FEE_CENTS = 30
 
 
 class _Counting(PlainWallet):
@@ -26,12 +23,6 @@ class _Counting(PlainWallet):
 
     def _is_alone(self) -> bool:
         return threading.current_thread() is threading.main_thread()
-
-
-@wrong("keeps a fee of each refund", must="A04", may="*", first="another amount than their own")
-class RefundsLessAFee(PlainWallet):
-    def _refund_cents(self, call: Call, bet: Bet) -> int:
-        return max(0, super()._refund_cents(call, bet) - _FEE_CENTS * (1 + bet.cents // 100))
 
 
 @wrong(
@@ -48,31 +39,15 @@ class CreditsNothingNowAndThen(_Counting):
         super()._settle(case, bet)
 
 
-class _RollsBack(_Counting):
-    """Answers SUCCESS, and does not commit every so manieth movement of *operations*."""
-
-    every = 15
-    operations: tuple[str, ...] = ("withdraw", "deposit", "rollback")
-
+@wrong("answers SUCCESS to every fifteenth movement, and rolls it back", must="G01", may="*",
+       first="now and then it is not committed")  # fmt: skip
+class RollsBackNowAndThen(_Counting):
     def _reply(self, case: Case, outcome: str) -> Reply:
         reply = super()._reply(case, outcome)
-        if outcome == SUCCESS and case.call.operation in self.operations and self._is_unlucky(self.every):
+        if outcome == SUCCESS and case.call.operation != "player-balance" and self._is_unlucky(15):
             self._database.execute("ROLLBACK")
             self._database.execute("BEGIN IMMEDIATE")
         return reply
-
-
-@wrong("answers SUCCESS to every fifteenth movement, and rolls it back", must="G01", may="*",
-       first="now and then it is not committed")  # fmt: skip
-class RollsBackNowAndThen(_RollsBack):
-    pass
-
-
-@wrong("answers SUCCESS to every ninth credit, and rolls it back", must="G04", may="*", operations=200,
-       first="now and then it is not committed")  # fmt: skip
-class RollsBackCreditsNowAndThen(_RollsBack):
-    every = 9
-    operations = ("deposit", "rollback")
 
 
 @wrong("refuses every twelfth bet as unreadable", must="G01", may="*", first="now and then")
@@ -137,20 +112,6 @@ class CreditsAndFails(_Counting):
         raise RuntimeError("after the money moved")
 
 
-@wrong("pays a win after a loss of the same bet", must="A03", may="D09 G04")
-class PaysALostBet(PlainWallet):
-    def _deposit(self, case: Case) -> str:
-        bet, call = case.bet, case.call
-        if bet is None or bet.state != "CLOSED" or case.known is not None or not call.cents:
-            return super()._deposit(case)
-        query = "SELECT sum(cents) FROM postings WHERE operation = 'deposit' AND tx_id LIKE '%' || ?"
-        (paid,) = self._database.execute(query, (bet.bet_id,)).fetchone()
-        if paid:
-            return super()._deposit(case)
-        self._settle(case, bet)
-        return SUCCESS
-
-
 @wrong("looks bets up with LIKE", must="F08")
 class LooksUpWithLike(PlainWallet):
     def _find_bet(self, bet_id: str) -> Bet | None:
@@ -204,29 +165,3 @@ class MixesBalanceAndTime(PlainWallet):
             return reply
         first: dict[object, int | None] = self.__dict__.setdefault("_first_times", {})
         return replace(reply, at_millis=first.setdefault(self._identity(case.call), reply.at_millis))
-
-
-@wrong("answers balance checks at once from what an earlier one of them has read", must="A08", may="D07",
-       first="player-balance returns an old balance")  # fmt: skip
-class ReadsAnOldBalanceBesideOthers(_Counting):
-    def _carry_out(self, call: Call) -> Reply:
-        cache: dict[str, Reply] = self.__dict__.setdefault("_cache", {})
-        reply = super()._carry_out(call)
-        if call.operation != "player-balance" or self._is_alone():
-            return reply
-        old = cache.setdefault(call.player_id, reply)
-        return replace(reply, cents=old.cents)
-
-
-@wrong("refunds every twentieth of the bets that are cancelled at once, and keeps it open", must="D08", may="*",
-       first="record of a call is sometimes not kept")  # fmt: skip
-class LeavesCancelledBetsOpen(_Counting):
-    def _rollback(self, case: Case) -> str:
-        outcome = super()._rollback(case)
-        is_refunded = case.bet is not None and case.bet.state == "OPEN" and not self._is_alone()
-        if is_refunded and self._is_unlucky(20):
-            key = (case.call.operation, case.call.tx_id)
-            self._database.execute("UPDATE bets SET state = 'OPEN' WHERE bet_id = ?", (case.call.bet_id,))
-            for table in ("calls", "postings"):
-                self._database.execute(f"DELETE FROM {table} WHERE (operation, tx_id) = (?, ?)", key)
-        return outcome
