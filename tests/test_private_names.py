@@ -231,20 +231,13 @@ def test_every_private_name_of_another_library_is_listed() -> None:
     "planted",
     [
         pytest.param("client._hidden", id="an attribute"),
-        pytest.param("client.pool._hidden = None", id="an attribute that is set"),
-        pytest.param("del self.client._hidden", id="an attribute that is deleted"),
         pytest.param("getattr(client, '_hidden', None)", id="getattr"),
-        pytest.param("hasattr(client, '_hidden')", id="hasattr"),
-        pytest.param("setattr(client, '_hidden', 1)", id="setattr"),
-        pytest.param("delattr(client, '_hidden')", id="delattr"),
         pytest.param("operator.attrgetter('pool._hidden')", id="attrgetter"),
         pytest.param("WAY = ('pool', '_hidden')\nfor name in WAY: client = getattr(client, name)", id="a tuple"),
         pytest.param("f'{client._hidden}'", id="in a text"),
-        pytest.param("f'{getattr(client, \"_hidden\")}'", id="getattr in a text"),
         pytest.param("from library import _hidden", id="an import"),
         pytest.param("from library._hidden import public", id="an import from a module"),
         pytest.param("import library._hidden", id="a module"),
-        pytest.param("importlib.import_module('library._hidden')", id="a module by its name"),
         pytest.param("def own(): client._hidden = None", id="an attribute that another object gets"),
     ],
 )
@@ -258,13 +251,10 @@ def test_a_private_name_of_another_library_is_seen(planted: str) -> None:
     "own",
     [
         pytest.param("def _own(): ...", id="a function"),
-        pytest.param("class _own: ...", id="a class"),
-        pytest.param("_own = 1", id="a global"),
         pytest.param("class Own:\n _own: int = 1", id="a field"),
         pytest.param("class Own:\n __slots__ = ('_own',)", id="a slot"),
         pytest.param("class Own:\n def method(self): self._own = 1", id="an attribute of self"),
         pytest.param("class Own:\n @classmethod\n def method(cls): cls._own = 1", id="an attribute of cls"),
-        pytest.param("def own(_own): ...", id="a parameter"),
     ],
 )
 def test_names_of_our_own_are_not_meant(own: str) -> None:

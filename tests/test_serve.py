@@ -195,16 +195,6 @@ def test_uvicorn_takes_the_body_for_other_requests() -> None:
     assert not closed
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "M-SEARCH"])
-@pytest.mark.parametrize(("version", "is_last"), [("1.0", True), ("1.1", False)])
-def test_every_method_and_version_may_ask_in_vain(method: str, version: str, is_last: bool) -> None:
-    """With a body or without; HTTP/1.0 has no upgrades, and one request for each connection."""
-    for body in (b"", LEFT):
-        data = post(body, UPGRADE, method=method, version=version) + NEXT
-        expected = [(f"{method} /call", body), ("GET /next", b"")][: 1 if is_last else 2]
-        assert seen(data) == (expected, [200] * len(expected), is_last)
-
-
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_what_cannot_be_read_is_refused_once(broken: bytes) -> None:
     """Nothing behind it is read; and it never takes the place of the answer to the call before it."""

@@ -120,13 +120,6 @@ def test_several_are_resolved(run: Run, database: str) -> None:
     assert waiting(database) == [3, 5]
 
 
-def test_what_is_listed_can_be_passed_on(run: Run, database: str) -> None:
-    """By the numbers in the document."""
-    listed = run("ledger", "anomalies", "--kind", "early_deposit", "--json").document["anomalies"]
-    assert run("ledger", "resolve", *(each["id"] for each in listed)).out == "Resolved: 3.\n"
-    assert waiting(database) == [4, 5, 6]
-
-
 def test_several_are_retried(run: Run, database: str) -> None:
     """Each for itself: what cannot be retried says why, and the others are paid."""
     document = run("ledger", "retry", 1, 5, 6, "--json").document["retried"]
@@ -190,23 +183,6 @@ def test_no_stranger_is_paid_unless_it_is_said(run: Run, database: str) -> None:
         assert ledger.balance("p2") == 10_000 + 750 + 300
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        pytest.param(("resolve",), "Missing argument", id="nothing to resolve"),
-        pytest.param(("retry",), "Missing argument", id="nothing to retry"),
-        pytest.param(("resolve", "0"), "greater than or equal to 1", id="not a number of an anomaly"),
-        pytest.param(("anomalies", "--since", "yesterday"), "is not a time", id="no time"),
-    ],
-)
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], problem: str) -> None:
-    """As a slip at the command line, with nothing done."""
-    told = run("ledger", *args)
-    assert (told.code, told.out, waiting(database)) == (2, "", [1, 2, 3, 4, 5, 6])
-    assert problem in " ".join(told.err.split())
-
-
 # --- a certification --------------------------------------------------------------------------------------------------
 
 
@@ -234,17 +210,3 @@ def test_what_a_run_left_is_resolved_and_nothing_else(
     assert len(resolved) > 5
     assert all(record.first_at_millis >= began for record in resolved)
     assert [(record.kind, record.bet_id) for record in left] == [("early_deposit", "real-1"), ("unreadable", None)]
-
-
-@pytest.mark.parametrize(
-    ("option", "problem"),
-    [
-        *((option, "'utf-8' codec") for option in ("--player", "--id-prefix", "--kind")),
-        ("--source", "must not hold a lone surrogate"),
-    ],
-)
-@pytest.mark.drawn(1, database=("postgres",))
-def test_bytes_that_are_no_text_are_a_wrong_option(run: Run, database: str, option: str, problem: str) -> None:
-    """As an argument that is not UTF-8 arrives."""
-    told = run("ledger", "anomalies", option, "a\udc80")
-    assert (told.code, problem in " ".join(told.err.split())) == (2, True)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.backoffice import totals_csv
-from game_operator.ledger import SqlLedger, Terms, TotalsReport
+from game_operator.ledger import SqlLedger, Terms
 from tests.support.calls import deposit, withdraw
 from tests.support.command_line import Run
 
@@ -100,12 +99,6 @@ def test_csv(run: Run, database: str, tmp_path: Path) -> None:
     assert [row["gross_gaming_revenue_cents"] for row in rows if row["currency"] == "EUR"] == ["-750", "500"]
     assert {row["late"] for row in rows} == {"no"}
     assert list(rows[0])[:5] == ["day", "game", "instance", "currency", "late"]
-
-
-def test_a_report_of_nothing() -> None:
-    """It has the names of columns."""
-    empty = TotalsReport((), ("day",), None, None, None, None)
-    assert len(list(totals_csv(empty))) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,12 @@ from game_operator import (
     BalanceCall,
     Cents,
     DepositCall,
-    MovingCall,
     Reply,
     RollbackCall,
     WithdrawCall,
 )
 from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS, error, problem_of_id, success
-from game_operator.webhooks import FreeBet, WebhookCall, WebhookErrorCode
+from game_operator.webhooks import WebhookCall, WebhookErrorCode
 from tests.support.spread import spread
 from tests.support.wire import TEXT, examples
 
@@ -50,16 +49,6 @@ BAD_IDS = [
     pytest.param("a\udfffz", ValueError, "must not hold a lone surrogate", id="a lone surrogate inside"),
     pytest.param(5, TypeError, "must be a str, not int 5", id="a number"),
     pytest.param(b"p1", TypeError, "must be a str, not bytes", id="bytes"),
-]
-GOOD_IDS = [
-    pytest.param("x", id="one letter"),
-    pytest.param(" x ", id="blanks around are part of it"),
-    pytest.param("\u200b", id="a zero-width space prints nothing and is no white space"),
-    pytest.param("\x01\x7f", id="other control characters"),
-    pytest.param("é", id="composed"),
-    pytest.param("e\u0301", id="decomposed"),
-    pytest.param("🎲日本אب", id="any script"),
-    pytest.param("' OR 1=1 --<b>\n", id="quotes and markup"),
 ]
 
 
@@ -101,15 +90,6 @@ def test_ids_that_cannot_be(
         return
     with pytest.raises(kind_of_error, match=f"^{field} {problem}"):
         kind(**arguments | {field: value})
-
-
-@every_kind
-@pytest.mark.parametrize("value", GOOD_IDS)
-def test_ids_are_kept_as_they_are(kind: type[WebhookCall], arguments: dict[str, Any], value: str) -> None:
-    """Nothing is trimmed, folded or normalised: other bytes are another id (docs/decisions/0010)."""
-    call: Any = kind(**arguments | {name: value for name in arguments if name.endswith("_id")})
-    assert call.player_id == value
-    assert kind is BalanceCall or call.bet_id == value
 
 
 @pytest.mark.parametrize(
@@ -155,31 +135,6 @@ def test_amounts_at_their_limits(cents: int) -> None:
     for kind, arguments in KINDS[:2]:
         call: Any = kind(**arguments | {"amount_cents": cents})
         assert call.amount_cents == cents
-
-
-@pytest.mark.parametrize(
-    ("call", "tx_id"),
-    [
-        pytest.param(WithdrawCall(**WITHDRAW), "withdraw:bet:b1", id="a bet"),
-        pytest.param(WithdrawCall(**WITHDRAW, action="RAIN"), "withdraw:rain:b1", id="a rain"),
-        pytest.param(DepositCall(**DEPOSIT), "deposit:bet:b1", id="a settled bet"),
-        pytest.param(
-            DepositCall(**DEPOSIT, action="FREE_BET_CLAIM"), "deposit:free_bet_claim:b1", id="a claim of free bets"
-        ),
-        pytest.param(
-            DepositCall(**DEPOSIT, action="JACKPOT", jackpot_id="pool-1"),
-            "deposit:jackpot:b1",
-            id="a jackpot, whose pool pays many times",
-        ),
-        pytest.param(RollbackCall(**ROLLBACK), None, id="a rollback has its withdraw's, whatever that is"),
-        pytest.param(WithdrawCall(**WITHDRAW, tx_id="t1"), "t1", id="given"),
-        pytest.param(DepositCall(**DEPOSIT, tx_id="t1"), "t1", id="given with a deposit"),
-        pytest.param(RollbackCall(**ROLLBACK, tx_id="t1"), "t1", id="given with a rollback"),
-    ],
-)
-def test_derived_tx_ids(call: MovingCall, tx_id: str | None) -> None:
-    """A call without a tx_id gets one from its action and bet (docs/decisions/0010)."""
-    assert call.tx_id == tx_id
 
 
 @pytest.mark.parametrize(
@@ -233,11 +188,6 @@ def test_the_digest_of_a_body() -> None:
     body = b'{"player_id":"p1"}'
     assert BalanceCall(**BALANCE, body=body).body_digest == sha256(body).digest()
     assert BalanceCall(**BALANCE).body_digest == sha256(b"").digest()
-
-
-def test_a_free_bet_may_know_little() -> None:
-    """What of it could not be read is None; it moves no money."""
-    assert FreeBet() == FreeBet(id=None, round_id=None, wager_cents=None, won_cents=None)
 
 
 @given(TEXT)

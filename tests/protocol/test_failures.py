@@ -38,7 +38,6 @@ from tests.support.wire import (
     bet,
     examples,
     game,
-    game_instance,
     grant_operation,
     granted,
     response,
