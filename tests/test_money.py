@@ -40,6 +40,7 @@ def hostile_context() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("cents", "text"),
     [
+        pytest.param(0, "0.00", id="nothing"),
         pytest.param(10, "0.10", id="the trailing zero stays"),
         pytest.param(1250, "12.50", id="with cents"),
         pytest.param(-5, "-0.05", id="negative"),
@@ -155,6 +156,7 @@ def test_rounding_down_takes_less_than_a_cent(amount: Decimal) -> None:
 @pytest.mark.parametrize(
     ("cents", "text"),
     [
+        pytest.param(0, "0.00", id="nothing"),
         pytest.param(10, "0.10", id="the trailing zero stays"),
         pytest.param(-5, "-0.05", id="a debt under a unit keeps its sign"),
         pytest.param(-12345, "-123.45", id="a debt"),

@@ -19,7 +19,7 @@ from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from pytest_httpx import HTTPXMock
+from pytest_httpx import HTTPXMock, httpx_mock
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from game_operator import AsyncOperatorClient, OperatorClient
