@@ -247,28 +247,6 @@ def test_a_private_name_of_another_library_is_seen(planted: str) -> None:
     assert _strange(trees) == {("house/package/own.py", "_hidden")}
 
 
-@pytest.mark.parametrize(
-    "own",
-    [
-        pytest.param("def _own(): ...", id="a function"),
-        pytest.param("class Own:\n _own: int = 1", id="a field"),
-        pytest.param("class Own:\n __slots__ = ('_own',)", id="a slot"),
-        pytest.param("class Own:\n def method(self): self._own = 1", id="an attribute of self"),
-        pytest.param("class Own:\n @classmethod\n def method(cls): cls._own = 1", id="an attribute of cls"),
-    ],
-)
-def test_names_of_our_own_are_not_meant(own: str) -> None:
-    """A name that a file of the package defines, however another file of it is reached."""
-    use = (
-        "other._own\ngetattr(other, '_own')\nother.__dict__\nother.value_\nrow._replace(a=1)\n'bet_id'.endswith('_id')"
-    )
-    trees = {
-        "house/package/own.py": ast.parse(own),
-        "house/package/below/use.py": ast.parse(f"{use}\nf'{{name}}_cents'"),
-    }
-    assert _strange(trees) == set()
-
-
 def _text_of_class(source: str, kind: str) -> str:
     return next(
         ast.unparse(node)
@@ -331,13 +309,3 @@ def test_no_package_imports_anothers_private_names() -> None:
         if _is_private(module, name) and module.split(".")[:2] != file.split("/")[:2]
     ]
     assert found == []
-
-
-def test_an_import_of_a_private_name_is_seen() -> None:
-    """The search finds what it is for."""
-    tree = ast.parse(
-        "from game_operator.models._base import decode\nfrom game_operator._version import __version__\n"
-        "if True:\n    from game_operator.models import (\n        Currency,\n        _Base,\n    )\n"
-        "    import game_operator.ledger._hidden\n"
-    )
-    assert [_is_private(*each) for each in _imports(tree)] == [True, False, False, True, True]

@@ -536,17 +536,6 @@ def test_no_text_ends_in_another_error(text: str, private_key: RSAPrivateKey) ->
         SessionTokenBuilder("acme", private_key).decode(text, instance_id="i1")
 
 
-JSON_VALUES = strategies.recursive(
-    strategies.none()
-    | strategies.booleans()
-    | strategies.integers()
-    | strategies.floats()
-    | strategies.text(max_size=5),
-    lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(max_size=3), inner),
-    max_leaves=5,
-)
-
-
 @pytest.mark.parametrize("token", [b"a.b.c", None, 7, ["a"]])
 def test_what_is_no_text_is_a_type_error(token: Any, tokens: SessionTokenBuilder) -> None:
     """Arguments of the wrong type are named by their type (spec §5)."""

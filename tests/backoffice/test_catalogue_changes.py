@@ -27,12 +27,6 @@ def change(kind: str, game_id: str, **values: Any) -> CatalogueChange:
 
 
 CRASH = game()
-(BASE,) = games_of(CRASH)
-(INSTANCE,) = BASE.instances
-
-
-def of_game(**changes: Any) -> JsonObject:
-    return CRASH | changes
 
 
 def of_instance(**changes: Any) -> JsonObject:
@@ -42,38 +36,6 @@ def of_instance(**changes: Any) -> JsonObject:
 def _one(after: JsonObject) -> GameInfo:
     (found,) = games_of(after)
     return found
-
-
-@pytest.mark.parametrize(
-    ("after", "field"),
-    [
-        pytest.param(of_game(status="MAINTENANCE"), "status", id="status"),
-        pytest.param(of_game(rtp=97), "rtp", id="RTP"),
-        pytest.param(of_game(volatility=2), "volatility", id="an unknown field"),
-    ],
-)
-def test_a_game_that_changed(after: JsonObject, field: str) -> None:
-    """One change, with the game before, the game after and the time; and the other way round."""
-    (forth,) = changed([CRASH], [after])
-    (back,) = changed([after], [CRASH])
-    assert forth == change("game_changed", "crash", before=BASE, after=_one(after))
-    assert (back.before, back.after) == (forth.after, forth.before)
-    assert forth.before.model_dump().get(field) != forth.after.model_dump()[field]
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        pytest.param(of_instance(active=False), id="switched off"),
-        pytest.param(of_instance(table=None), id="an unknown field"),
-        pytest.param(of_instance(bet_config=bet_config(currency="JPY")), id="currency"),
-    ],
-)
-def test_an_instance_that_changed(after: JsonObject) -> None:
-    """One change, with the instance before and after."""
-    (found,) = changed([CRASH], [after])
-    values = {"before": INSTANCE, "after": _one(after).instances[0]}
-    assert found == change("instance_changed", "crash", instance_id="instance-1", **values)
 
 
 def test_games_and_instances_come_and_go() -> None:

@@ -18,8 +18,6 @@ from game_operator.cli.keys import write_new
 from game_operator.signers.keys import load_signer, public_key_of
 from tests.support.command_line import Run, mode_of, said
 
-PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
-
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

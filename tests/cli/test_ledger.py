@@ -21,7 +21,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.command_line import Run, command, said
+from tests.support.command_line import Run, said
 from tests.support.documents import ROOT
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
@@ -223,20 +223,6 @@ def test_what_maintain_drops(run: Run, database: str, tmp_path: Path) -> None:
     assert (alone.code, "Pass --drop-after, too" in alone.err) == (2, True)
 
 
-def test_a_profile_that_cannot_be_read(run: Run, file: str, tmp_path: Path) -> None:
-    """Its file is named: a command line can name several."""
-    play(file)
-    profile = tmp_path / "p.toml"
-    for text, problem in (("x =", "not TOML"), ("x = 1", "no 'x'"), ("[fields]\namount = ['a']", "mean amount_cents?")):
-        profile.write_text(text)
-        told = run("ledger", "retry", "1", "--profile", profile)
-        assert told.code == 2
-        assert told.err.startswith(f"Error: In {str(profile)!r}: ")
-        assert problem in told.err
-    profile.write_bytes(b" " * (2**20 + 1))
-    assert "longer than 1048576 bytes" in run("ledger", "retry", "1", "--profile", profile).err
-
-
 def test_no_database(run: Run, tmp_path: Path) -> None:
     """It names the option and the variable; a file that is not there is not made by looking."""
     assert "--database sqlite:///wallet.db, or set GAME_OPERATOR_DATABASE_URL" in run("ledger", "verify").err
@@ -259,24 +245,6 @@ def test_tables_that_are_not_there(run: Run, database: str) -> None:
     )
     assert "no tables zz_*" in run("ledger", "anomalies", "--table-prefix", "zz_", "--json").error["message"]
     assert run("ledger", "verify", "--table-prefix", "other_").code == 0
-
-
-@pytest.mark.parametrize(
-    ("url", "problem"),
-    [
-        pytest.param("sqlite:///nowhere/w.db", "There is no folder 'nowhere'. Make it first.", id="no folder"),
-        pytest.param(
-            "w.db", "'w.db' is not an address of a database. For a file write sqlite:///w.db.", id="a file's name"
-        ),
-        pytest.param("pass=word", "'***' is not an address of SQLite or PostgreSQL", id="what may be a password"),
-    ],
-)
-def test_addresses_that_lead_nowhere(run: Run, url: str, problem: str) -> None:
-    """Told by `open` too, which would make a file, but no folder."""
-    for args in (("open", "p1"), ("verify",)):
-        told = run("ledger", *args, "--database", url)
-        assert (told.code, told.out) == (2, "")
-        assert told.err.startswith(f"Error: {problem}")
 
 
 def test_old_bets(run: Run, database: str) -> None:
@@ -332,13 +300,9 @@ SECRET = "pl4nted-s3cret"
     [
         pytest.param(f"postgresql://u:{SECRET}@127.0.0.1:1/d", 3, id="nobody listens"),
         pytest.param(f"postgresql://u@127.0.0.1:1/d?password={SECRET}", 3, id="as a parameter"),
-        pytest.param(f"postgresql+psycopg://u:{SECRET}@127.0.0.1:1/d", 3, id="as SQLAlchemy spells it"),
         pytest.param(f"postgresql://u:{SECRET}@127.0.0.1:1/d?nope=1", 2, id="an unknown parameter"),
         pytest.param(f"postgresql://u:{SECRET}/x@127.0.0.1:1/d", 2, id="a slash in it"),
         pytest.param(f"postgresql://u:{SECRET}?x@127.0.0.1:1/d", 3, id="a question mark in it"),
-        pytest.param(f"postgresql://u:{SECRET}%zz@127.0.0.1:1/d", 2, id="a percent sign in it"),
-        pytest.param(f"postgresql://u:{SECRET}@@127.0.0.1:1/d", 2, id="an at sign in it"),
-        pytest.param(f"mysql://u:{SECRET}@127.0.0.1/d", 2, id="another database"),
         pytest.param(f"u:{SECRET}@127.0.0.1/d", 2, id="no scheme"),
         pytest.param(f"host=127.0.0.1 password={SECRET}", 2, id="as libpq has it"),
     ],
@@ -354,14 +318,6 @@ def test_passwords_are_never_printed(run: Run, monkeypatch: pytest.MonkeyPatch, 
 
 
 QUICK = {**(SqlLedger.__init__.__kwdefaults__ or {}), "patience_seconds": 0.05}
-
-
-@pytest.mark.outside
-def test_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """The command as it is installed."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    assert command("ledger", "open", "p1", "1.00", "--database", url).out == "p1 holds 1.00.\n"
-    assert command("ledger", "verify", **{VARIABLE: url}).code == 0
 
 
 def test_sources(run: Run, database: str) -> None:
@@ -596,21 +552,3 @@ def test_a_lock_that_another_transaction_holds(run: Run, postgres_url: str, monk
         'Another transaction holds a lock: docs/how-to/running.md, "Calls are stuck", says how to find it.'
     )
     assert "LINE" not in said
-
-
-def test_clocks(run: Run, database: str) -> None:
-    """An account of the future comes back, and nothing is closed or dropped where the clock is in doubt."""
-    play(database, withdraw("b1"))
-    day = 86_400_000
-    later = [
-        f"UPDATE {{p}}{table} SET at_millis = at_millis + {365 * day}" for table in ("accounts", "postings", "calls")
-    ]
-    damage(database, later)
-    assert run("ledger", "correct-time", "p1", "--json").document["account"] == "p1"
-    told = run("ledger", "correct-time", "p1")
-    assert told.code == 1
-    moved = r"moved last at 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC, and it is .* UTC by this clock: its time is not in the"
-    assert re.search(moved, " ".join(told.err.split()))
-    assert run("ledger", "verify").code == 0
-    damage(database, [f"UPDATE {{p}}postings SET at_millis = at_millis - {430 * day}", "DELETE FROM {p}corrections"])
-    assert "the clock is ahead" in " ".join(run("ledger", "maintain", "--drop-after", 90).err.split())

@@ -87,30 +87,6 @@ def test_which_are_listed(run: Run, database: str) -> None:
     assert listed == {case: ids for case, (_, ids) in LISTED.items()}
 
 
-def test_an_empty_list(run: Run, database: str) -> None:
-    """An empty window is a usage error; what nothing has lists nothing."""
-    told = run("ledger", "anomalies", "--since", "1h", "--until", "2h")
-    assert (told.code, told.out, "nothing is between" in " ".join(told.err.split())) == (2, "", True)
-    for option in (("--player", "p9"), ("--source", "lvie"), ("--kind", "second_deposit"), ("--kind", "erly_deposit")):
-        told = run("ledger", "anomalies", *option)
-        assert (told.code, told.out) == (0, "There are no such anomalies.\n")
-
-
-def test_the_first_ones(run: Run, database: str) -> None:
-    """--limit, and word of the rest."""
-    document = run("ledger", "anomalies", "--limit", 2, "--json").document
-    assert ([each["id"] for each in document["anomalies"]], document["more"]) == ([1, 2], True)
-    assert run("ledger", "anomalies", "--limit", 6, "--json").document["more"] is False
-    assert run("ledger", "anomalies", "--limit", 5).out.endswith(
-        "There are more than these 5: pass a greater --limit.\n"
-    )
-    with SqlLedger(database) as ledger:
-        for number in range(45):
-            ledger.keep_anomaly("deposit", "unreadable", b"%d" % number)
-    document = run("ledger", "anomalies", "--json").document
-    assert (len(document["anomalies"]), document["more"]) == (50, True), "as in the other lists"
-
-
 def test_several_are_resolved(run: Run, database: str) -> None:
     """By their numbers: each, or none of them."""
     told = run("ledger", "resolve", 4, 99, 6)

@@ -16,7 +16,6 @@ from tests.support.wire import wire
 VECTORS = ROOT / "tests" / "vectors" / "webhooks"
 
 DEPOSIT = ("--operation", "deposit")
-WITHDRAW = ("--operation", "withdraw")
 BODIES = sorted(path.stem for path in VECTORS.glob("*.body"))
 
 
@@ -228,10 +227,3 @@ def test_the_defaults_as_toml(run: Run) -> None:
     for line in settings:
         assert re.match(r"# 00(10|11|12|13|14): ", above[line]), line
     assert "assumed" in lines[0]
-
-
-def test_a_profile_as_json(run: Run) -> None:
-    """One document, with every setting."""
-    profile = run("profile", "show", "--json").document["profile"]
-    assert Profile(**profile) == Profile()
-    assert {*profile, "parse"} == {name for name in Profile.__dataclass_fields__ if not name.startswith("_")}

@@ -15,10 +15,6 @@ import pytest
 import respx
 import vcr
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytest_httpx import HTTPXMock, httpx_mock
 from vcr.errors import CannotOverwriteExistingCassetteException
 
@@ -104,18 +100,3 @@ def test_vcrpy_lets_nothing_out(grant: Callable[[], Any], service: HostileServer
         with vcr.use_cassette(str(tmp_path / "grant.yaml"), match_on=["method", "path"]):
             assert grant().free_bet_id == "real"
         assert len(service.requests) == 1
-
-
-def test_opentelemetry_sees_a_call(grant: Callable[[], Any], service: HostileServer) -> None:
-    """Its instrumentation of httpx makes a span of each request."""
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    HTTPXClientInstrumentor().instrument(tracer_provider=provider)
-    try:
-        grant()
-    finally:
-        HTTPXClientInstrumentor().uninstrument()
-    (span,) = spans.get_finished_spans()
-    assert span.name == "POST"
-    assert f"{service.base_url}/api/v0.2/free-bet/grant" in (span.attributes or {}).values()

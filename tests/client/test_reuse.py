@@ -9,12 +9,11 @@ import anyio
 import httpx
 import httpx2
 import pytest
-import respx
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
-from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
+from game_operator.models import BetNotFound, OpenBet, RoundFound
 from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
@@ -331,25 +330,6 @@ def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private
     with HostileServer(left, left, _knows) as server:
         assert isinstance(_run(way, scenario, server, private_key), OpenBet)
         assert [len(connection.requests) for connection in server.connections] == [2, 2, 1]
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-def test_a_mock_is_believed(kind: Any, private_key: RSAPrivateKey) -> None:
-    """Nothing reports a connection there (docs/decisions/0028)."""
-    with respx.mock(base_url="http://localhost:9") as service:
-        route = service.route().respond(200, json={"status": "NOT_FOUND"})
-        client = kind("http://localhost:9", "acme", private_key, trust_env=False)
-
-        async def look_up() -> Any:
-            return [await client.fetch_bet("bet-1"), await client.fetch_round_bets(instance_id="i", round_id="r")]
-
-        if kind is OperatorClient:
-            bet, round_ = client.fetch_bet("bet-1"), client.fetch_round_bets(instance_id="i", round_id="r")
-        else:
-            bet, round_ = anyio.run(look_up)
-        assert isinstance(bet, BetNotFound)
-        assert isinstance(round_, RoundNotFound)
-        assert route.call_count == 2
 
 
 class _Request:

@@ -5,7 +5,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import anyio
 import httpcore
@@ -35,7 +35,6 @@ from tests.support.hostile_server import Connection, HostileServer, answer, foun
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_request, granted, wire
 
-T = TypeVar("T")
 Handler = Callable[[Any], Any]
 
 _URL = "http://localhost:9"

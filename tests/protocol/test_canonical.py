@@ -13,7 +13,6 @@ from hypothesis import given, strategies
 
 from game_operator.codes import GrantErrorCode
 from game_operator.protocol.exact_json import encode_json
-from game_operator.protocol.operations import read_object
 from tests.support.wire import TEXT, examples
 
 PAIRS = json.loads((Path(__file__).parents[1] / "vectors" / "json-stringify.json").read_text())
@@ -30,11 +29,6 @@ class _Loud(str):
 
     def __str__(self) -> str:
         return "something else"
-
-
-class _LoudCount(int):
-    def __str__(self) -> str:
-        return "7"
 
 
 class _Shape(str, Enum):  # noqa: UP042  # a StrEnum is another case, below
@@ -118,30 +112,3 @@ def test_lone_surrogates_are_refused(value: Any) -> None:
     """UTF-8 cannot carry half a letter, and a replacement would be another id (spec §5)."""
     with pytest.raises(UnicodeEncodeError):
         encode_json(value)
-
-
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        pytest.param(b'{"error":"no"}', {"error": "no"}, id="an object"),
-        pytest.param(b"", {}, id="nothing"),
-        pytest.param(b"[1]", {}, id="a list"),
-        pytest.param(b"<html></html>", {}, id="HTML"),
-        pytest.param(b'\xef\xbb\xbf{"error":"no"}', {}, id="a byte order mark"),
-        pytest.param(b'{"error":"\xff"}', {}, id="broken UTF-8"),
-        pytest.param(b"[" * 10**5, {}, id="brackets without end"),
-        pytest.param(b'{"a":' + b"9" * 5000 + b"}", {}, id="an endless number"),
-        pytest.param(b'{"a":"' + b"x" * (65_536 - 8) + b'"}', {"a": "x" * (65_536 - 8)}, id="just short enough"),
-        pytest.param(b'{"a":"' + b"x" * (65_536 - 7) + b'"}', {}, id="one byte too long"),
-    ],
-)
-def test_reading_an_error_body(body: bytes, found: dict[str, object]) -> None:
-    """An error body is an object of up to 64 KiB, or as good as none; reading it never fails (spec §7.3)."""
-    assert read_object(body) == found
-
-
-@given(strategies.binary(max_size=50))
-@examples(100)
-def test_reading_any_bytes(body: bytes) -> None:
-    """Whatever the bytes, an object comes out (spec §7.3)."""
-    assert isinstance(read_object(body), dict)

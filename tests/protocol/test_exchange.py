@@ -62,7 +62,6 @@ GRANTED = response(200, granted())
 UNREADABLE = response(200, b"<html>")
 TOO_LONG = response(200, b"{", defect="the body is longer than 1 bytes")
 EMPTY_204 = response(204)
-PARTIAL_206 = response(206, granted())
 REDIRECT = response(302, b"", (b"Location", b"https://elsewhere.example/"))
 BAD_REQUEST = response(400, {"error": "Invalid request"})
 HTML_400 = response(400, b"<html>")
@@ -381,13 +380,6 @@ def test_a_repeat_is_the_very_same_request(operation: Operation[Any]) -> None:
     assert (b"X-Signature", bytes(SIGNATURE)) in played.requests[0].headers
     assert played.requests[0].body == operation.body
     assert played.steps[0] == Sign(operation.to_sign, 30.0)
-
-
-def test_attempts_are_numbered_and_named() -> None:
-    """Whoever watches learns which attempt of which call it is (docs/decisions/0004)."""
-    played = play(a_grant(), [LOST, GRANTED])
-    sends = [(step.attempt, step.operation_name) for step in played.steps if isinstance(step, Send)]
-    assert sends == [(1, "free-bet/grant"), (2, "free-bet/grant")]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from game_operator.protocol.webhook import (
     BATCH_PATHS,
     OPERATIONS,
     encode_call,
-    names_found,
     read_batch,
     read_call,
 )
@@ -643,22 +642,6 @@ def test_a_withdraw_s_bytes_are_no_deposit_under_other_names_either(action: str 
     for operation in ("withdraw", "rollback"):
         refused(operation, withdraw | {"type": "BET"}, "only a deposit has type; this looks like another call", FLAT)
     assert read("player-balance", withdraw | {"type": "BET"}, FLAT).player_id == "p1"
-
-
-def test_names_found() -> None:
-    """Which name each field was found under, for people who look at a sample."""
-    assert names_found("withdraw", WITHDRAW, PROFILE) == {
-        "player_id": "player_id",
-        "bet_id": "action_id",
-        "tx_id": "tx_id",
-        "amount_cents": "amount",
-        "action": "action",
-        "instance_id": "instance_id",
-        "game": "game",
-    }
-    found = names_found("deposit", DEPOSIT, PROFILE)
-    assert (found["action"], found["won_cents"], found["round_id"]) == ("action.type", "action.won", "action.round_id")
-    assert names_found("deposit", {"player_id": None}, PROFILE) == {"player_id": "player_id"}
 
 
 def _parser(result: object) -> Callable[[str, bytes], Any]:

@@ -295,10 +295,8 @@ async def _unexpected(message: bytes) -> bytes:
     ("raw", "error", "words"),
     [
         pytest.param(b"\x01" * 255, SigningKeyError, "255 bytes.*2048 bits has 256", id="one byte short"),
-        pytest.param(b"\x01" * 64, SigningKeyError, "64 bytes.*not RSA", id="the size of Ed25519"),
         pytest.param(b"", SigningKeyError, "0 bytes", id="nothing"),
         pytest.param("AQ" * 256, TypeError, "must return bytes, not str", id="text"),
-        pytest.param(bytearray(256), TypeError, "must return bytes, not bytearray", id="a bytearray"),
         pytest.param(None, TypeError, "must return bytes, not NoneType", id="None"),
     ],
 )
@@ -463,19 +461,6 @@ def test_a_passphrase_comes_out_of_a_file(
     pem = documents["pkcs8 encrypted"].decode()
     _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE="", PRIVATE_KEY_PASSPHRASE_FILE=str(path))
     assert "acme" in repr(kind.from_env())
-
-
-def test_a_passphrase_of_any_bytes_comes_out_of_a_file(
-    private_key: RSAPrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A passphrase need not be UTF-8, and ends with a line break if the file ends with two (spec §5)."""
-    for passphrase in (b"caf\xe9 au lait", b"two\n", b"\n"):
-        path = tmp_path / "passphrase"
-        path.write_bytes(passphrase + b"\n")
-        encryption = BestAvailableEncryption(passphrase)
-        pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
-        _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
-        assert "acme" in repr(OperatorClient.from_env())
 
 
 _NAMED = "The file that GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE names"

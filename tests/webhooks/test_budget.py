@@ -8,21 +8,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import Profile
-from game_operator.errors import GameOperatorError
 from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookCall, WebhookReceiver, success
-from game_operator.webhooks.budget import Begun
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
 
 pytestmark = pytest.mark.slow
-
-T = TypeVar("T")
 
 _BUDGET = 0.2
 _PATIENCE = 20.0
@@ -490,45 +486,3 @@ def test_an_anomaly_that_hangs_at_the_end_of_a_batch_does_not_hold_it(
     began = time.monotonic()
     assert batches.answered(way, [7] * 3, handler) == (0, ["INVALID_REQUEST"])
     assert time.monotonic() - began < _LONG
-
-
-def _begun(awaitable: Coroutine[Any, Any, T]) -> Begun[T]:
-    steps = awaitable.__await__()
-    return Begun(steps, next(steps))
-
-
-async def test_what_is_begun_can_be_awaited_to_its_end() -> None:
-    """The first step by hand changes neither results, exceptions nor cancellations."""
-
-    async def stepwise(steps: int) -> int:
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        return steps
-
-    for steps in (1, 2, 5):
-        assert await _begun(stepwise(steps)) == steps
-
-    async def swallow() -> str:
-        for _ in range(2):
-            try:
-                await asyncio.sleep(_PATIENCE)
-            except asyncio.CancelledError:
-                continue
-        return "twice"
-
-    async def outer() -> str:
-        return await _begun(swallow())
-
-    task = asyncio.create_task(outer())
-    for _ in range(2):
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-    assert await task == "twice"
-
-    async def fail() -> None:
-        await asyncio.sleep(0)
-        raise GameOperatorError("x")
-
-    with pytest.raises(GameOperatorError):
-        await _begun(fail())

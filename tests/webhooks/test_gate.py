@@ -239,11 +239,8 @@ def test_other_operators_calls_are_refused(path: str, body: Any, accepted: bool)
     "instances",
     [
         pytest.param("i1", id="one text"),
-        pytest.param(b"i1", id="bytes"),
         pytest.param(iter(["i1"]), id="an iterator"),
-        pytest.param((each for each in ["i1"]), id="a generator"),
         pytest.param(lambda: {"i1"}, id="a callable"),
-        pytest.param(5, id="a number"),
     ],
 )
 def test_instances_that_are_no_set_are_a_mistake(instances: Any) -> None:
@@ -333,7 +330,6 @@ def _parse_as(result: object) -> Callable[[str, bytes], Any]:
         pytest.param(MalformedCallError("no"), "INVALID_REQUEST", id="it says that this is no call"),
         pytest.param(KeyError("player"), "SYSTEM_ERROR", id="it fails"),
         pytest.param(None, "SYSTEM_ERROR", id="it returns nothing"),
-        pytest.param({"player_id": "p1"}, "SYSTEM_ERROR", id="it returns something else"),
     ],
 )
 def test_a_parser_of_ones_own_may_fail(result: object, code: str) -> None:

@@ -422,14 +422,6 @@ def test_a_request_that_was_cut_off_is_reported(public_key: RSAPublicKey, caplog
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_long_reason_is_cut(public_key: RSAPublicKey) -> None:
-    """A reason may hold what a stranger sent."""
-    handled: list[HandledCall] = []
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=handled.append)
-    receiver.refuse("/deposit", "x" * 100_000)
-    assert len(handled[0].reason) < 2_000
-
-
 def test_times_in_the_log_are_milliseconds(
     public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
 ) -> None:

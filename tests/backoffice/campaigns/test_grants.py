@@ -17,7 +17,6 @@ from game_operator.backoffice.campaigns.grants import (
 )
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=100)
-DAY_MILLIS = 86_400_000
 
 
 @pytest.mark.parametrize(
