@@ -127,8 +127,6 @@ def test_a_refusal_of_another_endpoint_is_a_bad_request(call: Operation[Any]) ->
         pytest.param({"message": "m", "error_code": "X"}, id="no success"),
         pytest.param({"success": False, "message": "m"}, id="no code"),
         pytest.param({"success": False, "error_code": "X"}, id="no message"),
-        pytest.param({"success": False, "message": "m", "error_code": 5}, id="a number for a code"),
-        pytest.param([REFUSAL], id="inside a list"),
     ],
 )
 def test_a_refusal_has_all_its_parts(body: object) -> None:
@@ -187,11 +185,8 @@ UNREADABLE = [
     pytest.param(b"<html><h1>Log in</h1></html>", id="HTML"),
     pytest.param(b'{"error":"no"', id="cut off"),
     pytest.param(b'{"error":5}', id="a number for the text"),
-    pytest.param(b'{"message":"no"}', id="another shape"),
     pytest.param(b'\xef\xbb\xbf{"error":"no"}', id="a byte order mark"),
     pytest.param('{"error":"no"}'.encode("utf-16"), id="UTF-16"),
-    pytest.param(b'{"a":' * 10**5, id="deep nesting"),
-    pytest.param(b"\x1f\x8b\x08\x00", id="gzip"),
     pytest.param(b'{"error":"' + b"x" * 70_000 + b'"}', id="over 64 KiB"),
 ]
 
@@ -281,13 +276,10 @@ def test_a_200_that_cannot_be_read(call: Operation[Any], body: bytes) -> None:
         pytest.param(GAMES, [game()], "the body: ", id="a bare list"),
         pytest.param(GAMES, {"games": [game(), game(rtp="97")]}, "games[1].rtp: ", id="text for an RTP"),
         pytest.param(BET, bet("PENDING"), "status: must be one of 'OPEN'", id="an unknown bet status"),
-        pytest.param(BET, bet(wager=100.5), "wager: must be a whole number", id="half a cent"),
         pytest.param(BET, round_of(), "status: must be one of 'OPEN'", id="a round for a bet"),
         pytest.param(
             ROUND, round_of(*[bet()] * 3, bet(wager=None)), "bets[3].wager: must be a whole", id="null for a wager"
         ),
-        pytest.param(ROUND, round_of(bet("NOT_FOUND")), "bets[0].status: must be", id="a bet of a round not found"),
-        pytest.param(ROUND, {"status": "BAD_REQUEST", "error": "x"}, "status: must be one of", id="a 400 with 200"),
         pytest.param(GRANT, REFUSAL, "success: ", id="a refusal with 200"),
         pytest.param(GRANT, granted(free_bet_id=None), "free_bet_id: ", id="a grant without an id"),
     ],

@@ -20,7 +20,6 @@ from game_operator import (
     ConfigurationError,
     GameOperatorError,
     RequestNotSentError,
-    SessionTokenBuilder,
     Signer,
     SigningKeyError,
 )
@@ -131,19 +130,6 @@ async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key
         assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
     assert len(signer.threads) == 1
     assert signer.threads[0] != get_ident()
-
-
-async def test_session_tokens_are_signed_in_kms(moto_kms: Any, moto_key: str) -> None:
-    """build, build_async and decode all work with a key in KMS (spec §1, §5)."""
-    signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
-    tokens = SessionTokenBuilder("acme", signer)
-    for token in (
-        tokens.build(player_id="p1", instance_id="i1"),
-        await tokens.build_async(player_id="p1", instance_id="i1"),
-    ):
-        assert tokens.decode(token, instance_id="i1").player_id == "p1"
-    assert signer.threads[0] == get_ident()
-    assert signer.threads[1] != get_ident()
 
 
 class Threads:

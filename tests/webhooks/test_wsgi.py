@@ -120,11 +120,8 @@ class _Body(io.BytesIO):
     [
         pytest.param(None, "INVALID_SIGNATURE", id="absent"),
         pytest.param("", "INVALID_SIGNATURE", id="empty"),
-        pytest.param("-1", "SYSTEM_ERROR", id="negative"),
         pytest.param("1_0", "SYSTEM_ERROR", id="with an underscore"),
         pytest.param("٥", "SYSTEM_ERROR", id="digits of another script"),
-        pytest.param("5,5", "SYSTEM_ERROR", id="twice"),
-        pytest.param("9" * 5_000, "SYSTEM_ERROR", id="5,000 digits"),
         pytest.param(str(len(_BODY) + 1), "SYSTEM_ERROR", id="more than comes"),
         pytest.param(str(len(_BODY) - 1), "INVALID_SIGNATURE", id="less than comes"),
         pytest.param(str(len(_BODY)), None, id="the truth"),
@@ -180,7 +177,6 @@ def test_an_endless_body_is_not_read_to_its_end(receiver: WebhookReceiver) -> No
     [
         pytest.param("", "/withdraw", "", "200 OK", id="alone"),
         pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
-        pytest.param("/api", "/wallet/withdraw", "wallet/", "200 OK", id="both"),
         pytest.param("", "/wallet/withdraw", "/wallet", "200 OK", id="the prefix alone"),
         pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
         pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
