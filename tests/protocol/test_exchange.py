@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
-    AuthenticationError,
     BadRequestError,
     ConfigurationError,
     FreeBetRejectedError,
     GameOperatorError,
     NoAnswerError,
-    OperatorInactiveError,
     OutcomeUnknownError,
     RateLimitedError,
     RequestNotSentError,

@@ -6,7 +6,7 @@ import pickle
 import time
 import traceback
 import warnings
-from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
