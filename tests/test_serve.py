@@ -187,24 +187,6 @@ def test_an_upgrade_is_ignored_wherever_the_packets_end(form: str, chunked: bool
         assert found == outcome, pieces
 
 
-def test_uvicorn_takes_the_body_for_other_requests() -> None:
-    """What the table above is for; should uvicorn answer such a request some day, SafeProtocol can go."""
-    head, body = post(LEFT, UPGRADE)[: -len(LEFT)], LEFT
-    got, _, closed = seen(head, body, NEXT, protocol=HttpToolsProtocol)
-    assert got == [("POST /call", b""), ("DELETE /left", b""), ("POST /left", b"")]
-    assert not closed
-
-
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "M-SEARCH"])
-@pytest.mark.parametrize(("version", "is_last"), [("1.0", True), ("1.1", False)])
-def test_every_method_and_version_may_ask_in_vain(method: str, version: str, is_last: bool) -> None:
-    """With a body or without; HTTP/1.0 has no upgrades, and one request for each connection."""
-    for body in (b"", LEFT):
-        data = post(body, UPGRADE, method=method, version=version) + NEXT
-        expected = [(f"{method} /call", body), ("GET /next", b"")][: 1 if is_last else 2]
-        assert seen(data) == (expected, [200] * len(expected), is_last)
-
-
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_what_cannot_be_read_is_refused_once(broken: bytes) -> None:
     """Nothing behind it is read; and it never takes the place of the answer to the call before it."""
@@ -349,23 +331,6 @@ def test_what_is_no_head_has_all_the_time() -> None:
         assert (calling.closed, body.closed, held.closed) == (True, False, False)
 
     asyncio.run(run())
-
-
-def test_a_connection_has_one_timer_and_a_request_none() -> None:
-    """What costs a little for each request costs the most; heads in two packets share one for ten seconds."""
-
-    async def run(*pieces: bytes) -> int:
-        wire = Wire()
-        for _ in range(100):
-            await wire.receive(*pieces)
-            wire.clock.advance(0.5)
-        wire.seen()
-        wire.clock.advance(60)
-        assert not wire.closed  # A connection that is gone has none.
-        return wire.clock.set
-
-    assert asyncio.run(run(NEXT)) == 1
-    assert asyncio.run(run(NEXT[:9], NEXT[9:])) <= 1 + 100 * 0.5 / 10
 
 
 @pytest.mark.outside

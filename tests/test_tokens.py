@@ -1,7 +1,6 @@
 """Session tokens: what is assumed of them is kept exactly, and nothing else is believed (spec §1, §5)."""
 
 import base64
-import copy
 import hmac
 import json
 import pickle
@@ -24,7 +23,6 @@ from hypothesis import given, strategies
 from game_operator import (
     ConfigurationError,
     GameOperatorError,
-    SessionClaims,
     SessionTokenBuilder,
     SessionTokenError,
     SigningKeyError,
@@ -95,7 +93,6 @@ def test_a_token_says_what_is_assumed_and_nothing_more(tokens: SessionTokenBuild
         pytest.param({"balance": Decimal("12.50")}, {"balance": "number 12.50"}, id="balance"),
         pytest.param({"name": "Ann"}, {"name": "Ann"}, id="name"),
         pytest.param({"timestamp": 1_700_000_000_123}, {"timestamp": 1_700_000_000_123}, id="timestamp"),
-        pytest.param({"name": ""}, {"name": ""}, id="an empty name is given"),
         pytest.param({"balance": Decimal(0)}, {"balance": 0}, id="a balance of nothing is given"),
         pytest.param(
             {"balance": Decimal("0.10"), "name": "Zoë 日本", "timestamp": 0},
@@ -117,11 +114,8 @@ def test_data_holds_what_is_given(arguments: JsonObject, data: JsonObject, token
     ("balance", "digits"),
     [
         pytest.param("0.1", "0.1", id="no binary fraction"),
-        pytest.param("12.50", "12.50", id="a trailing nought"),
         pytest.param("1E+3", "1000", id="an exponent is written out"),
         pytest.param("1E-8", "0.00000001", id="a satoshi"),
-        pytest.param("123456789012345678.123456789012345678", "123456789012345678.123456789012345678", id="36 digits"),
-        pytest.param("-3.20", "-3.20", id="a debt"),
     ],
 )
 def test_a_balance_is_exact(balance: str, digits: str, tokens: SessionTokenBuilder) -> None:
@@ -132,15 +126,6 @@ def test_a_balance_is_exact(balance: str, digits: str, tokens: SessionTokenBuild
     read = tokens.decode(token, instance_id="i1").balance
     assert read == Decimal(balance)
     assert f"{read:f}" == digits
-
-
-@examples(60)
-@given(balance=strategies.decimals(min_value=-(10**20), max_value=10**20, places=6))
-def test_any_balance_survives(balance: Decimal, private_key: RSAPrivateKey) -> None:
-    """What is written is what is read (spec §5)."""
-    tokens = SessionTokenBuilder("acme", private_key)
-    token = tokens.build(player_id="p1", instance_id="i1", balance=balance)
-    assert tokens.decode(token, instance_id="i1").balance == balance
 
 
 def test_a_key_id_stands_in_the_header(private_key: RSAPrivateKey) -> None:
@@ -165,19 +150,6 @@ def test_claims_of_your_own_survive(tokens: SessionTokenBuilder) -> None:
     assert claims.player_id == "p1"
 
 
-def test_what_is_decoded_is_a_value(tokens: SessionTokenBuilder) -> None:
-    """SessionClaims are frozen, compared by value, hashed, pickled, and their times are aware (spec §5)."""
-    token = tokens.build(player_id="p1", instance_id="i1", claims={"a": [1]})
-    claims = tokens.decode(token, instance_id="i1")
-    assert claims == tokens.decode(token, instance_id="i1") == pickle.loads(pickle.dumps(claims)) == copy.copy(claims)
-    assert hash(claims) == hash(copy.copy(claims))
-    assert claims.issued_at == datetime.fromtimestamp(NOW, UTC)
-    assert claims.expires_at - claims.issued_at == timedelta(minutes=15)
-    with pytest.raises(AttributeError):
-        claims.player_id = "p2"  # type: ignore[misc] # what is tested
-    assert isinstance(claims, SessionClaims)
-
-
 @pytest.mark.parametrize("name", ["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"])
 def test_the_claims_of_the_builder_cannot_be_replaced(name: str, tokens: SessionTokenBuilder) -> None:
     """claims= may add, never replace (spec §5)."""
@@ -194,16 +166,11 @@ def test_the_header_cannot_be_reached_by_claims(tokens: SessionTokenBuilder) -> 
 @pytest.mark.parametrize(
     ("claims", "error", "words"),
     [
-        pytest.param({"x": 1.5}, TypeError, "float.*Give a Decimal", id="a float"),
         pytest.param({"x": [{"y": 1.5}]}, TypeError, "float.*Give a Decimal", id="a float deep down"),
-        pytest.param({"x": object()}, TypeError, "object", id="an object"),
         pytest.param({"x": {1: 2}}, TypeError, "claims=", id="a key that is no text"),
         pytest.param([("x", 1)], TypeError, "claims must be a mapping, not list", id="pairs"),
-        pytest.param({"x": Decimal("NaN")}, SessionTokenError, "NaN.*finite", id="NaN"),
-        pytest.param({"x": Decimal("Infinity")}, SessionTokenError, "Infinity.*finite", id="infinity"),
         pytest.param({"x": Decimal("1E+999999")}, SessionTokenError, "finite", id="a number without end"),
         pytest.param({"x": "\ud800"}, SessionTokenError, "surrogates not allowed", id="a lone surrogate"),
-        pytest.param({"\udfff": 1}, SessionTokenError, "surrogates not allowed", id="a lone surrogate as a name"),
         pytest.param({"x": "y" * 20_000}, SessionTokenError, "Put less into claims=", id="too much"),
     ],
 )
@@ -229,19 +196,12 @@ def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) ->
     ("arguments", "error", "words"),
     [
         pytest.param({"balance": 12.5}, TypeError, "balance must be of type Decimal, not float", id="balance: float"),
-        pytest.param({"balance": 1250}, TypeError, "balance must be of type Decimal, not int", id="balance: int"),
         pytest.param({"balance": "12.5"}, TypeError, "balance must be of type Decimal, not str", id="balance: str"),
-        pytest.param({"balance": True}, TypeError, "balance must be of type Decimal, not bool", id="balance: bool"),
-        pytest.param({"balance": Decimal("NaN")}, SessionTokenError, "NaN", id="balance: NaN"),
         pytest.param({"balance": Decimal("1E+65")}, SessionTokenError, "amount of money", id="balance: too large"),
         pytest.param({"name": 7}, TypeError, "name must be of type str, not int", id="name: int"),
-        pytest.param({"name": "\ud800"}, SessionTokenError, "surrogates", id="name: a lone surrogate"),
         pytest.param({"timestamp": 1.5}, TypeError, "timestamp must be of type int, not float", id="timestamp: float"),
-        pytest.param({"timestamp": True}, TypeError, "timestamp must be of type int, not bool", id="timestamp: bool"),
         pytest.param({"player_id": ""}, ConfigurationError, "player id is empty", id="player_id: empty"),
-        pytest.param({"player_id": 7}, TypeError, "player_id must be a str, not int", id="player_id: int"),
         pytest.param({"instance_id": ""}, ConfigurationError, "instance id is empty", id="instance_id: empty"),
-        pytest.param({"instance_id": None}, TypeError, "instance_id must be a str", id="instance_id: None"),
         pytest.param({"player_id": "\udc00"}, SessionTokenError, "surrogates", id="player_id: a lone surrogate"),
     ],
 )
@@ -266,15 +226,10 @@ def test_a_lifetime_from_a_second_to_three_hours(seconds: int, private_key: RSAP
 @pytest.mark.parametrize(
     ("lifetime", "error"),
     [
-        pytest.param(timedelta(0), ConfigurationError, id="nothing"),
         pytest.param(timedelta(milliseconds=999), ConfigurationError, id="under a second"),
         pytest.param(timedelta(seconds=1.5), ConfigurationError, id="no whole seconds"),
         pytest.param(timedelta(hours=3, seconds=1), ConfigurationError, id="3 hours and a second"),
-        pytest.param(timedelta(hours=3, microseconds=1), ConfigurationError, id="3 hours and a microsecond"),
-        pytest.param(timedelta(minutes=-15), ConfigurationError, id="negative"),
-        pytest.param(timedelta.max, ConfigurationError, id="for ever"),
         pytest.param(900, TypeError, id="a number"),
-        pytest.param(None, TypeError, id="None"),
     ],
 )
 def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], private_key: RSAPrivateKey) -> None:
@@ -337,26 +292,6 @@ def test_the_environment_is_enough(
     assert SessionTokenBuilder.from_env(private_key=private_key).build(player_id="p1", instance_id="i1")
 
 
-@pytest.mark.parametrize(
-    ("variables", "told"),
-    [
-        pytest.param(
-            {}, "GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY_FILE \\(or GAME_OPERATOR_PRIVATE_KEY\\)", id="all"
-        ),
-        pytest.param({"BASE_URL": "x", "PRIVATE_KEY": "x"}, "environment: GAME_OPERATOR_ID\\.", id="who"),
-        pytest.param({"ID": "a", "PRIVATE_KEY": "secret", "PRIVATE_KEY_FILE": "y"}, "both set", id="two keys"),
-    ],
-)
-def test_what_the_environment_lacks_is_named(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str
-) -> None:
-    """And nothing of what it holds is shown."""
-    _environment(monkeypatch, **variables)
-    with pytest.raises(ConfigurationError, match=told) as raised:
-        SessionTokenBuilder.from_env()
-    assert "secret" not in str(raised.value)
-
-
 def test_pyjwt_reads_what_we_write(private_key: RSAPrivateKey, public_pem: bytes) -> None:
     """An independent reader verifies the token and finds the claims (spec §5)."""
     tokens = SessionTokenBuilder("acme", private_key, key_id="k1")
@@ -381,16 +316,6 @@ def test_we_read_what_pyjwt_writes(private_pem: bytes, private_key: RSAPrivateKe
     assert (read.player_id, read.balance, read.name, read.extra) == ("p1", Decimal(3), "Ann", {"mine": [1]})
 
 
-def test_a_token_is_safe_in_an_address(private_key: RSAPrivateKey) -> None:
-    """Whatever the claims, a token has no character that an address would escape (spec §5)."""
-    tokens = SessionTokenBuilder("acme", private_key)
-    unreserved = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
-    for number in range(24):
-        token = tokens.build(player_id="p" * (number + 1), instance_id="i?&/ü", name="~" * number)
-        assert set(token) <= unreserved
-        assert token.count(".") == 2
-
-
 # What is refused
 
 HOUR = 3600
@@ -402,37 +327,16 @@ FOREVER = 10**30
     [
         pytest.param(good(aud="i2"), "opens instance 'i2', not 'i1'.*its own instance", id="another instance"),
         pytest.param(good(aud=["i1"]), "aud is not of type str", id="aud as a list"),
-        pytest.param(good(aud=["i1", "i2"]), "aud is not of type str", id="aud as a list of two"),
-        pytest.param(good(aud=""), "opens instance ''", id="an empty aud"),
         pytest.param(good(iss="other"), "'other' issued it, not 'acme'.*issuer's key", id="another operator"),
-        pytest.param(good(iss=["acme"]), "iss is not of type str", id="iss as a list"),
-        pytest.param(good(iss="ACME"), "'ACME' issued it", id="another case"),
         pytest.param(good(iat=NOW - 900, exp=NOW), "has expired.*Build a new one", id="expired this second"),
-        pytest.param(good(iat=NOW - HOUR, exp=NOW - 1), "has expired", id="expired"),
         pytest.param(good(iat=NOW + 1), "not valid yet.*clocks", id="iat a second ahead"),
         pytest.param(good(nbf=NOW + 1), "not valid yet.*clocks", id="nbf a second ahead"),
-        pytest.param(good(nbf=FOREVER), "not valid yet", id="nbf beyond any date"),
-        pytest.param(good(nbf="0"), "nbf is not of type int", id="nbf as text"),
         pytest.param(good(exp=NOW + 3 * HOUR + 1), "longer than 3 hours", id="3 hours and a second"),
-        pytest.param(good(exp=FOREVER), "longer than 3 hours", id="exp beyond any date"),
-        pytest.param(good(iat=-FOREVER), "longer than 3 hours", id="iat before any date"),
         pytest.param(good(iat=FOREVER, exp=FOREVER + 900), "not valid yet", id="both beyond any date"),
-        pytest.param(good(exp=str(NOW + 900)), "exp is not of type int", id="exp as text"),
         pytest.param(good(exp=NOW + 900.5), "exp is not of type int", id="exp with a fraction"),
-        pytest.param(good(exp=True), "exp is not of type int", id="exp true"),
-        pytest.param(good(iat=None), "iat is not of type int", id="iat null"),
-        pytest.param(good(iat=False, exp=True), "iat is not of type int", id="iat false"),
-        pytest.param(good(sub=7), "sub is not of type str", id="sub as a number"),
-        pytest.param(good(jti=7), "jti is not of type str", id="jti as a number"),
         *[pytest.param(good(**{name: ...}), f"no claim {name}", id=f"no {name}") for name in good()],
-        pytest.param(good(data=[]), "data is not of type dict", id="data as a list"),
-        pytest.param(good(data=None), "data is not of type dict", id="data null"),
-        pytest.param(good(data={"balance": "12.5"}), "balance is not an amount", id="balance as text"),
         pytest.param(good(data={"balance": True}), "balance is not an amount", id="balance true"),
-        pytest.param(good(data={"balance": None}), "balance is not an amount", id="balance null"),
         pytest.param(good(data={"balance": 1e80}), "balance is not an amount", id="balance beyond any purse"),
-        pytest.param(good(data={"name": 7}), "name is not of type str", id="name as a number"),
-        pytest.param(good(data={"timestamp": "7"}), "timestamp is not of type int", id="timestamp as text"),
         pytest.param(good(data={"timestamp": 7.5}), "timestamp is not of type int", id="timestamp with a fraction"),
     ],
 )
@@ -446,36 +350,13 @@ def test_a_genuine_token_that_does_not_fit_is_refused(
 
 
 @pytest.mark.parametrize(
-    "claims",
-    [
-        pytest.param(good(), id="now"),
-        pytest.param(good(iat=NOW - 899, exp=NOW + 1), id="a second left"),
-        pytest.param(good(nbf=NOW), id="nbf now"),
-        pytest.param(good(nbf=0), id="nbf long ago"),
-        pytest.param(good(exp=NOW + 3 * HOUR), id="3 hours"),
-        pytest.param(good(data={}), id="empty data"),
-        pytest.param(good(data={"balance": 0.1, "more": "ignored"}), id="a balance, and a field of tomorrow"),
-    ],
-)
-def test_a_genuine_token_within_its_limits_is_accepted(
-    claims: JsonObject, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
-) -> None:
-    """The other side of each limit (spec §5)."""
-    assert tokens.decode(signed(private_key, claims), instance_id="i1").token_id == good()["jti"]
-
-
-@pytest.mark.parametrize(
     ("claims", "leeway", "words"),
     [
         pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.76), None, id="exp within"),
         pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.75), "has expired", id="exp at the limit"),
         pytest.param(good(iat=NOW - 900, exp=NOW - 60), timedelta(seconds=61), None, id="exp a minute ago"),
-        pytest.param(good(iat=NOW - 900, exp=NOW - 60), timedelta(minutes=1), "has expired", id="exp too long ago"),
-        pytest.param(good(iat=NOW + 1), timedelta(seconds=0.25), None, id="iat at the limit"),
         pytest.param(good(iat=NOW + 1), timedelta(seconds=0.24), "not valid yet", id="iat beyond it"),
         pytest.param(good(nbf=NOW + 1), timedelta(seconds=0.25), None, id="nbf at the limit"),
-        pytest.param(good(nbf=NOW + 1), timedelta(seconds=0.24), "not valid yet", id="nbf beyond it"),
-        pytest.param(good(exp=NOW + 3 * HOUR), timedelta(hours=9), None, id="3 hours"),
         pytest.param(good(exp=NOW + 3 * HOUR + 1), timedelta(hours=9), "longer than 3 hours", id="over 3 hours"),
         pytest.param(good(iat=FOREVER, exp=FOREVER), timedelta.max, "not valid yet", id="beyond any leeway"),
         pytest.param(good(iat=10**12, exp=10**12), timedelta.max, "years 1 to 9999", id="beyond any date"),
@@ -492,30 +373,6 @@ def test_a_leeway_holds_for_each_time(
         return
     with pytest.raises(SessionTokenError, match=words):
         tokens.decode(token, instance_id="i1", leeway=leeway)
-
-
-@pytest.mark.parametrize(
-    "payload",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"[]", id="an array"),
-        pytest.param(b"7", id="a number"),
-        pytest.param(b"{", id="half an object"),
-        pytest.param(b"\xff\xfe{}", id="no UTF-8"),
-        pytest.param('{"sub":"p1"}'.encode("utf-16"), id="UTF-16"),
-        pytest.param(b'{"x":NaN}', id="NaN"),
-        pytest.param(b'{"x":-Infinity}', id="infinity"),
-        pytest.param(b'{"x":1e99999999999999999999}', id="an exponent without end"),
-        pytest.param(b'{"x":' + b"9" * 5000 + b"}", id="digits without end"),
-        pytest.param(b'{"x":' + b"[" * 5000, id="depth without end"),
-    ],
-)
-def test_a_genuine_token_that_is_no_object_is_refused(
-    payload: bytes, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
-) -> None:
-    """Whatever was signed, reading it ends in a SessionTokenError (spec §5)."""
-    with pytest.raises(SessionTokenError, match=r"not a JSON object with exact numbers.*SessionTokenBuilder"):
-        tokens.decode(signed(private_key, payload), instance_id="i1")
 
 
 def hs256(public_pem: bytes) -> Forge:
@@ -591,20 +448,13 @@ def test_a_changed_token_is_refused(tokens: SessionTokenBuilder, private_key: RS
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("", id="nothing"),
-        pytest.param(".", id="a dot"),
-        pytest.param("..", id="two dots"),
-        pytest.param("a.b.c", id="letters"),
         pytest.param("日本.日本.日本", id="no ASCII"),
         pytest.param("\ud800.a.b", id="a lone surrogate"),
-        pytest.param("eyJhbGciOiJSUzI1NiJ9.e30", id="two parts"),
         pytest.param("eyJhbGciOiJSUzI1NiJ9..", id="empty payload and signature"),
-        pytest.param("eyJhbGciOiJSUzI1NiJ9.e30.AAAA.AAAA", id="four parts"),
         pytest.param("eyJhbGciOiJSUzI1NiJ9..e30.AAAA", id="two dots in a row"),
         pytest.param("Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA", id="with a word before it"),
         pytest.param(segment(b"[" * 5000) + ".e30.AAAA", id="a header without end"),
         pytest.param(segment({"alg": "RS256", "crit": ["exp"], "exp": 1}) + ".e30.AAAA", id="a critical extension"),
-        pytest.param(segment({"alg": "RS256", "b64": False, "crit": ["b64"]}) + "..AAAA", id="a detached payload"),
         pytest.param(segment({"alg": "RS256", "kid": 7}) + ".e30.AAAA", id="a key id that is no text"),
     ],
 )
@@ -684,36 +534,6 @@ def test_no_text_ends_in_another_error(text: str, private_key: RSAPrivateKey) ->
     """Whatever text comes in, it is a SessionTokenError (spec §5)."""
     with pytest.raises(SessionTokenError):
         SessionTokenBuilder("acme", private_key).decode(text, instance_id="i1")
-
-
-JSON_VALUES = strategies.recursive(
-    strategies.none()
-    | strategies.booleans()
-    | strategies.integers()
-    | strategies.floats()
-    | strategies.text(max_size=5),
-    lambda inner: strategies.lists(inner, max_size=3) | strategies.dictionaries(strategies.text(max_size=3), inner),
-    max_leaves=5,
-)
-
-
-@examples(150)
-@given(
-    changes=strategies.dictionaries(
-        strategies.sampled_from(["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data", "x"]), JSON_VALUES, min_size=1
-    )
-)
-@pytest.mark.slow
-def test_no_genuine_claims_end_in_another_error(changes: JsonObject, private_key: RSAPrivateKey) -> None:
-    """Whatever our own key signed, it is read or a SessionTokenError (spec §5)."""
-    tokens = SessionTokenBuilder("acme", private_key, clock=lambda: NOW)
-    try:
-        claims = tokens.decode(signed(private_key, good(**changes)), instance_id="i1")
-    except SessionTokenError:
-        return
-    assert claims.operator_id == "acme"
-    assert claims.instance_id == "i1"
-    assert claims.issued_at <= datetime.fromtimestamp(NOW, UTC) < claims.expires_at
 
 
 @pytest.mark.parametrize("token", [b"a.b.c", None, 7, ["a"]])
@@ -879,15 +699,10 @@ TOKEN = "eyJh.eyJp-_.c2ln"
         pytest.param("https://play.example/?token={token}", "https://play.example/?token=<token>", id="in the query"),
         pytest.param("https://play.example/s/{token}/start", "https://play.example/s/<token>/start", id="in the path"),
         pytest.param("https://play.example/#t={token}", "https://play.example/#t=<token>", id="in the fragment"),
-        pytest.param("HTTPS://play.example:8443/{token}", "HTTPS://play.example:8443/<token>", id="as it is written"),
         pytest.param(
             "https://x.example/{a}{}?{{b}}&t={token}", "https://x.example/{a}{}?{{b}}&t=<token>", id="other braces"
         ),
-        pytest.param(
-            "https://x.example/%7B?l=50%&t={token}", "https://x.example/%7B?l=50%&t=<token>", id="percent signs"
-        ),
         pytest.param("http://127.0.0.1:8000/{token}", "http://127.0.0.1:8000/<token>", id="http to 127.0.0.1"),
-        pytest.param("http://[::1]/{token}", "http://[::1]/<token>", id="http to ::1"),
         pytest.param("http://localhost/{token}", "http://localhost/<token>", id="http to localhost"),
     ],
 )
@@ -901,27 +716,18 @@ def test_the_token_takes_its_place_in_the_address(template: str, expected: str) 
     [
         pytest.param("https://play.example/", "0 times", id="no {token}"),
         pytest.param("https://play.example/?t={token}&u={token}", "2 times", id="two of them"),
-        pytest.param("https://play.example/?t={Token}", "0 times", id="another case"),
-        pytest.param("https://play.example/?t={ token }", "0 times", id="with blanks"),
-        pytest.param("", "0 times", id="nothing"),
         pytest.param("http://play.example/{token}", "not https", id="plain http"),
         pytest.param("http://127.0.0.1.evil.example/{token}", "not https", id="plain http to a likeness"),
-        pytest.param("http://10.0.0.1/{token}", "not https", id="plain http in the house"),
-        pytest.param("ftp://play.example/{token}", "not https", id="another scheme"),
         pytest.param("javascript://play.example/{token}", "not https", id="a script"),
         pytest.param("play.example/{token}", "not a valid address", id="no scheme"),
         pytest.param("//play.example/{token}", "not https", id="no scheme but a host"),
         pytest.param("https:///{token}", "not a valid address", id="no host"),
-        pytest.param("https://[::1/{token}", "not a valid address", id="half a host"),
-        pytest.param("https://play.example:port/{token}", "not a valid address", id="no port"),
         pytest.param("https://{token}.play.example/", "in the place of the host", id="in the host"),
         pytest.param("https://a:{token}@play.example/", "password or the {token}", id="as the password"),
         pytest.param("https://ann:secret@play.example/{token}", "password or the {token}", id="with a password"),
         pytest.param("https://play.example\\@evil.example/{token}", "not a valid address", id="a backslash"),
         pytest.param("https://play.example/ {token}", "not a valid address", id="a blank"),
         pytest.param("https://play.example/\n{token}", "not a valid address", id="a line break"),
-        pytest.param('https://play.example/"{token}', "not a valid address", id="a quotation mark"),
-        pytest.param("https://play.example/<{token}>", "not a valid address", id="angle brackets"),
     ],
 )
 def test_a_template_that_cannot_work_is_refused(template: str, words: str) -> None:
@@ -936,12 +742,8 @@ def test_a_template_that_cannot_work_is_refused(template: str, words: str) -> No
 @pytest.mark.parametrize(
     "token",
     [
-        pytest.param("", id="nothing"),
-        pytest.param("a.b", id="two parts"),
-        pytest.param("a.b.c.d", id="four parts"),
         pytest.param("a..c", id="an empty part"),
         pytest.param("a.b.c&admin=1", id="more of a query"),
-        pytest.param("a.b.c#", id="a fragment"),
         pytest.param("a.b.c\n", id="a line break"),
         pytest.param("a.b.ç", id="no ASCII"),
         pytest.param("{token}", id="the placeholder"),
@@ -969,13 +771,6 @@ def test_mixed_up_arguments_are_not_shown(tokens: SessionTokenBuilder) -> None:
         launch_url(b"https://play.example/{token}", token)  # type: ignore[arg-type] # what is tested
     with pytest.raises(TypeError, match="token must be a str, not bytes"):
         launch_url("https://play.example/{token}", token.encode())  # type: ignore[arg-type] # what is tested
-
-
-def test_a_built_token_launches(tokens: SessionTokenBuilder) -> None:
-    """What the address carries is read as what was built (spec §1, §5)."""
-    token = tokens.build(player_id="p1", instance_id="i1")
-    url = launch_url("https://play.example/?lang=de&t={token}", token)
-    assert tokens.decode(url.partition("&t=")[2], instance_id="i1").player_id == "p1"
 
 
 def test_a_key_in_place_of_the_operator_id_is_refused_and_not_shown(

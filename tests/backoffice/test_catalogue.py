@@ -9,20 +9,17 @@ import pytest
 
 from game_operator import (
     ApiError,
-    AsyncOperatorClient,
     ConfigurationError,
     DepositCall,
     MovingCall,
-    NoAnswerError,
     RollbackCall,
     ServiceError,
     UnexpectedResponseError,
     WithdrawCall,
 )
-from game_operator.backoffice import Catalogue
 from game_operator.backoffice.catalogue import CatalogueChange
 from tests.support.catalogues import ListedGames, games_of, named
-from tests.support.wire import JsonObject, game
+from tests.support.wire import JsonObject
 
 
 def kinds(changes: Iterable[CatalogueChange]) -> list[tuple[str, str]]:
@@ -38,14 +35,6 @@ def listed(service: ListedGames) -> list[JsonObject]:
 
 def numbered(numbers: Iterable[int]) -> list[JsonObject]:
     return [named(f"g{number}", f"i{number}") for number in numbers]
-
-
-def test_before_the_first_fetch_it_knows_nothing(service: ListedGames) -> None:
-    """To make one asks nothing."""
-    catalogue = service.catalogue()
-    assert (catalogue.games, catalogue.instances, catalogue.changes) == ((), frozenset(), ())
-    assert (catalogue.error, catalogue.fetched_at_millis, service.fetches) == (None, None, 0)
-    assert catalogue.instance("i0") is None
 
 
 def test_the_first_list_is_nothing_to_compare_with(service: ListedGames) -> None:
@@ -90,12 +79,8 @@ def test_the_changes_that_are_kept_are_bounded(service: ListedGames) -> None:
     ("answer", "error"),
     [
         pytest.param(500, ServiceError, id="an error"),
-        pytest.param(None, NoAnswerError, id="no answer"),
         pytest.param(b"<html>", UnexpectedResponseError, id="no JSON"),
-        pytest.param(b'{"games": null}', UnexpectedResponseError, id="no list"),
-        pytest.param([game(rtp="96")], UnexpectedResponseError, id="an RTP as text"),
         pytest.param([named("a", "i"), named("a", "j")], ApiError, id="a game twice"),
-        pytest.param([named("a", "i"), named("a", "i")], ApiError, id="the very same game twice"),
         pytest.param([named("a", "i", "i")], ApiError, id="an instance twice in a game"),
         pytest.param([named("a", "i"), named("b", "i")], ApiError, id="an instance in two games"),
         pytest.param([], ApiError, id="no games"),
@@ -116,13 +101,6 @@ def test_a_refresh_that_fails_changes_nothing(service: ListedGames, answer: Any,
     service.games = good
     assert catalogue.refresh() == []
     assert catalogue.error is None
-
-
-def test_an_id_that_stands_twice_is_named(service: ListedGames) -> None:
-    """With what to do: nobody can say which of the two counts."""
-    service.games = [named("a", "i\n1"), named("b", "i\n1")]
-    with pytest.raises(ApiError, match=r"two entries for the instance i\\n1'.*Report it to the provider"):
-        service.catalogue().refresh()
 
 
 @pytest.mark.parametrize("answer", [[], [named("g0")]], ids=["no games", "no instances"])
@@ -211,19 +189,3 @@ def test_following_goes_on_when_the_service_fails(service: ListedGames) -> None:
         while not catalogue.games and time.monotonic() < until:
             time.sleep(0.01)
     assert (len(catalogue.games), catalogue.error) == (10, None)
-
-
-@pytest.mark.parametrize("store", [5, "sqlite:///wallet.db"])
-def test_a_store_that_cannot_work(service: ListedGames, store: Any) -> None:
-    """It is refused at once, with what to pass."""
-    with pytest.raises(TypeError, match="must be None or a SqlLedger"):
-        service.catalogue(store)
-
-
-def test_a_client_that_is_awaited_is_refused(private_key: Any) -> None:
-    """A catalogue asks in threads, beside asyncio too; anything else is refused, too."""
-    client: Any = AsyncOperatorClient("https://api.example.com", "acme", private_key)
-    with pytest.raises(TypeError, match="pass an OperatorClient"):
-        Catalogue(client)
-    with pytest.raises(TypeError, match="not object"):
-        Catalogue(object())  # type: ignore[arg-type]  # That is the point.

@@ -27,12 +27,6 @@ def change(kind: str, game_id: str, **values: Any) -> CatalogueChange:
 
 
 CRASH = game()
-(BASE,) = games_of(CRASH)
-(INSTANCE,) = BASE.instances
-
-
-def of_game(**changes: Any) -> JsonObject:
-    return CRASH | changes
 
 
 def of_instance(**changes: Any) -> JsonObject:
@@ -42,58 +36,6 @@ def of_instance(**changes: Any) -> JsonObject:
 def _one(after: JsonObject) -> GameInfo:
     (found,) = games_of(after)
     return found
-
-
-@pytest.mark.parametrize(
-    ("after", "field"),
-    [
-        pytest.param(of_game(status="MAINTENANCE"), "status", id="status"),
-        pytest.param(of_game(status="ASLEEP"), "status", id="a status of tomorrow"),
-        pytest.param(of_game(rtp=97), "rtp", id="RTP"),
-        pytest.param(of_game(rtp=None), "rtp", id="no RTP any more"),
-        pytest.param(of_game(name="Crash 2"), "name", id="name"),
-        pytest.param(of_game(thumbnail_url=None), "thumbnail_url", id="thumbnail"),
-        pytest.param(of_game(volatility=2), "volatility", id="an unknown field"),
-    ],
-)
-def test_a_game_that_changed(after: JsonObject, field: str) -> None:
-    """One change, with the game before, the game after and the time; and the other way round."""
-    (forth,) = changed([CRASH], [after])
-    (back,) = changed([after], [CRASH])
-    assert forth == change("game_changed", "crash", before=BASE, after=_one(after))
-    assert (back.before, back.after) == (forth.after, forth.before)
-    assert forth.before.model_dump().get(field) != forth.after.model_dump()[field]
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        pytest.param(of_instance(active=False), id="switched off"),
-        pytest.param(of_instance(name="Other"), id="name"),
-        pytest.param(of_instance(table=None), id="an unknown field"),
-        pytest.param(of_instance(bet_config=bet_config(currency="JPY")), id="currency"),
-    ],
-)
-def test_an_instance_that_changed(after: JsonObject) -> None:
-    """One change, with the instance before and after."""
-    (found,) = changed([CRASH], [after])
-    values = {"before": INSTANCE, "after": _one(after).instances[0]}
-    assert found == change("instance_changed", "crash", instance_id="instance-1", **values)
-
-
-@pytest.mark.parametrize("field", ["min_wager", "max_wager", "default_wager", "max_win"])
-def test_each_limit(field: str) -> None:
-    """A limit is exact: the last of eighteen digits is a change (spec §2.7)."""
-    limits = [bet_config(**{field: amount}) for amount in (1000000000000001, 1000000000000002)]
-    (change,) = changed(*([of_instance(bet_config=each)] for each in limits))
-    assert change.kind == "instance_changed"
-    assert getattr(change.after.bet_config, field) - getattr(change.before.bet_config, field) == 1
-
-
-def test_a_game_and_its_instance_are_two_changes() -> None:
-    """Neither hides the other."""
-    after = of_instance(active=False) | {"status": "INACTIVE"}
-    assert [each.kind for each in changed([CRASH], [after])] == ["game_changed", "instance_changed"]
 
 
 def test_games_and_instances_come_and_go() -> None:
@@ -107,12 +49,6 @@ def test_games_and_instances_come_and_go() -> None:
         change("instance_added", "one", instance_id="i4", after=_one(after[0]).instances[1]),
         change("game_added", "three", after=three),
     ]
-
-
-def test_the_order_is_no_difference() -> None:
-    """Services may list in any order."""
-    games = [named("one", "i1", "i2"), named("two", "i3")]
-    assert changed(games, [games[1], games[0] | {"instances": games[0]["instances"][::-1]}]) == []
 
 
 def test_a_number_written_otherwise_is_no_difference() -> None:

@@ -177,58 +177,6 @@ def test_a_page_loads_nothing_and_runs_nothing(journal: Journal) -> None:
     assert "http" not in text.replace("http-equiv", "").replace("https://service|acme", "")
 
 
-def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
-    """Verdicts and money at stake, findings by kind and one by one, repairs, brakes, parameters, who and why."""
-    earlier = begun(journal, judged("b0", Verdict.SETTLED, 700))
-    Office(journal.ledger).write(lambda on: journal.count_moved_script(on, earlier.id, 700, most=1, most_cents=700))
-    journal.set_state(earlier.id, "finished")
-    run = begun(
-        journal,
-        judged("b1", Verdict.SETTLED),
-        judged("b2", Verdict.SETTLE, 50),
-        judged("b3", Verdict.AGREES, 0),
-    )
-    late = NewFinding("late_deposit", "b9", "It came late.", "tx9", at_stake_cents=700, owed_cents=300)
-    found(journal, None, late)
-    young = NewFinding(
-        "amount_differs", "b4", "By 1.00.", player_id="p4", at_stake_cents=200, owed_cents=100, evidence=b"<raw>"
-    )
-    old = NewFinding("missing_there", "b5", "Not there.", at_stake_cents=400)
-    found(journal, run, young, at_millis=NOW - 1_000)
-    found(journal, run, old, at_millis=NOW - 8 * DAY)
-    text = page_of(report_of(journal, run)).text
-    for part in (
-        "Waiting for a person: 3 findings",
-        "settled 1 12,345.67 This run has credited the win",
-        "amount differs 1 2.00 2 ",
-        "missing there 1 4.00 3 Ask the provider. If the bet was never played",
-        "2 amount differs b4 p4 2.00 1.00 ",
-        "3 missing there b5 unknown 4.00 – ",
-        "Open of late calls and earlier runs: 1 finding.",
-        "Settled: 1 bet, 12,345.67 currency units in all.",
-        "Can be settled, and were not: 1 bet, 0.50 currency units in all.",
-        "ann has settled before, in the last 20 hours: 1 bet, 7.00 currency units in all. The brakes count it too.",
-        UNSEEN,
-        "Who ann",
-        "Why lost",
-        "Least age of a bet 2:00:00",
-        "Between two looks, at least 0:01:00",
-        "Calls a second, at most 20",
-        "Sample of all other bets 0.1 %",
-        "Currency units to credit, at most 20,000.00",
-    ):
-        assert part in text, part
-
-
-def test_a_dry_run_says_so(journal: Journal) -> None:
-    """And a run of nobody is a run of nobody."""
-    run = begun(journal, judged("b1", Verdict.SETTLE), options={"repair": False}, actor=None, reason=None)
-    text = page_of(report_of(journal, run)).text
-    assert "Can be settled: 1 bet" in text
-    assert "It is dry: it moves no money" in text
-    assert "a dry run needs nobody" in text
-
-
 @pytest.mark.parametrize("millis", [-(2**62), 253_402_300_800_000, 2**62])
 def test_a_wrong_clock_spoils_no_page(journal: Journal, millis: int) -> None:
     """A time that no calendar has is shown as the number it is."""

@@ -16,9 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from game_operator import ConfigurationError
 from game_operator.cli.keys import write_new
 from game_operator.signers.keys import load_signer, public_key_of
-from tests.support.command_line import Run, command, mode_of, said
-
-PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
+from tests.support.command_line import Run, mode_of, said
 
 
 @pytest.fixture(autouse=True)
@@ -192,11 +190,3 @@ def test_no_private_key_under_a_public_name(run: Run, here: Path, path: str) -> 
     assert f"{path!r} is not the name of a private key" in told.err
     assert run("keygen", path, "--json").error["exit_code"] == 2
     assert [each.name for each in here.rglob("*")] == ["other"]
-
-
-@pytest.mark.outside
-def test_as_a_process_of_its_own(here: Path) -> None:
-    """The installed command does what the function does."""
-    told = command("keygen", str(here / "own.pem"), "--json")
-    assert told.code == 0
-    assert told.document["private_key_file"] == str(here / "own.pem")

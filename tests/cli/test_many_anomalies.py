@@ -87,30 +87,6 @@ def test_which_are_listed(run: Run, database: str) -> None:
     assert listed == {case: ids for case, (_, ids) in LISTED.items()}
 
 
-def test_an_empty_list(run: Run, database: str) -> None:
-    """An empty window is a usage error; what nothing has lists nothing."""
-    told = run("ledger", "anomalies", "--since", "1h", "--until", "2h")
-    assert (told.code, told.out, "nothing is between" in " ".join(told.err.split())) == (2, "", True)
-    for option in (("--player", "p9"), ("--source", "lvie"), ("--kind", "second_deposit"), ("--kind", "erly_deposit")):
-        told = run("ledger", "anomalies", *option)
-        assert (told.code, told.out) == (0, "There are no such anomalies.\n")
-
-
-def test_the_first_ones(run: Run, database: str) -> None:
-    """--limit, and word of the rest."""
-    document = run("ledger", "anomalies", "--limit", 2, "--json").document
-    assert ([each["id"] for each in document["anomalies"]], document["more"]) == ([1, 2], True)
-    assert run("ledger", "anomalies", "--limit", 6, "--json").document["more"] is False
-    assert run("ledger", "anomalies", "--limit", 5).out.endswith(
-        "There are more than these 5: pass a greater --limit.\n"
-    )
-    with SqlLedger(database) as ledger:
-        for number in range(45):
-            ledger.keep_anomaly("deposit", "unreadable", b"%d" % number)
-    document = run("ledger", "anomalies", "--json").document
-    assert (len(document["anomalies"]), document["more"]) == (50, True), "as in the other lists"
-
-
 def test_several_are_resolved(run: Run, database: str) -> None:
     """By their numbers: each, or none of them."""
     told = run("ledger", "resolve", 4, 99, 6)
@@ -118,13 +94,6 @@ def test_several_are_resolved(run: Run, database: str) -> None:
     assert run("ledger", "resolve", 4, 6, 4).out == "Resolved: 2.\n"
     assert run("ledger", "resolve", 1, 2, "--json").document == {"resolved": [1, 2]}
     assert waiting(database) == [3, 5]
-
-
-def test_what_is_listed_can_be_passed_on(run: Run, database: str) -> None:
-    """By the numbers in the document."""
-    listed = run("ledger", "anomalies", "--kind", "early_deposit", "--json").document["anomalies"]
-    assert run("ledger", "resolve", *(each["id"] for each in listed)).out == "Resolved: 3.\n"
-    assert waiting(database) == [4, 5, 6]
 
 
 def test_several_are_retried(run: Run, database: str) -> None:
@@ -190,23 +159,6 @@ def test_no_stranger_is_paid_unless_it_is_said(run: Run, database: str) -> None:
         assert ledger.balance("p2") == 10_000 + 750 + 300
 
 
-@pytest.mark.parametrize(
-    ("args", "problem"),
-    [
-        pytest.param(("resolve",), "Missing argument", id="nothing to resolve"),
-        pytest.param(("retry",), "Missing argument", id="nothing to retry"),
-        pytest.param(("resolve", "0"), "greater than or equal to 1", id="not a number of an anomaly"),
-        pytest.param(("anomalies", "--since", "yesterday"), "is not a time", id="no time"),
-    ],
-)
-@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], problem: str) -> None:
-    """As a slip at the command line, with nothing done."""
-    told = run("ledger", *args)
-    assert (told.code, told.out, waiting(database)) == (2, "", [1, 2, 3, 4, 5, 6])
-    assert problem in " ".join(told.err.split())
-
-
 # --- a certification --------------------------------------------------------------------------------------------------
 
 
@@ -234,17 +186,3 @@ def test_what_a_run_left_is_resolved_and_nothing_else(
     assert len(resolved) > 5
     assert all(record.first_at_millis >= began for record in resolved)
     assert [(record.kind, record.bet_id) for record in left] == [("early_deposit", "real-1"), ("unreadable", None)]
-
-
-@pytest.mark.parametrize(
-    ("option", "problem"),
-    [
-        *((option, "'utf-8' codec") for option in ("--player", "--id-prefix", "--kind")),
-        ("--source", "must not hold a lone surrogate"),
-    ],
-)
-@pytest.mark.drawn(1, database=("postgres",))
-def test_bytes_that_are_no_text_are_a_wrong_option(run: Run, database: str, option: str, problem: str) -> None:
-    """As an argument that is not UTF-8 arrives."""
-    told = run("ledger", "anomalies", option, "a\udc80")
-    assert (told.code, problem in " ".join(told.err.split())) == (2, True)

@@ -61,12 +61,6 @@ def test_an_empty_standard_input_is_2(run: Run, monkeypatch: pytest.MonkeyPatch,
         assert (told.code, "standard input is empty" in told.out + told.err) == (2, True)
 
 
-def test_claims_of_your_own_are_shown(run: Run, private_key: RSAPrivateKey) -> None:
-    token = SessionTokenBuilder("acme", private_key).build(player_id="p", instance_id="i1", claims={"lobby": "vip"})
-    assert said(run("token", "decode", token, "--instance", "i1").out)["extra"] == "lobby vip"
-    assert run("token", "decode", token, "--instance", "i1", "--json").document["extra"] == {"lobby": "vip"}
-
-
 def test_json_carries_the_token_and_the_address(run: Run) -> None:
     document = run(*BUILD, "--json").document
     assert document.keys() == {"token", "launch_url"}
@@ -75,23 +69,13 @@ def test_json_carries_the_token_and_the_address(run: Run) -> None:
     assert document["launch_url"] == f"https://play.example/?t={document['token']}"
 
 
-def test_the_launch_address_stands_alone(run: Run) -> None:
-    told = run(*BUILD, "--launch", "https://play.example/?t={token}")
-    assert (told.code, told.out.count("\n")) == (0, 1)
-    assert told.out.startswith("https://play.example/?t=ey")
-
-
 @pytest.mark.parametrize(
     ("args", "problem"),
     [
         pytest.param(("--launch", "http://play.example/{token}"), "https", id="an address in the open"),
         pytest.param(("--launch", "https://play.example/"), "{token}", id="an address without a place"),
-        pytest.param(("--balance", "12,50"), "not an amount in currency units", id="an amount that is none"),
         pytest.param(("--balance", "NaN"), "not an amount in currency units", id="no number"),
-        pytest.param(("--minutes", "0"), "from 1 second to 3 hours", id="no time"),
         pytest.param(("--minutes", "180.1"), "from 1 second to 3 hours", id="too long"),
-        pytest.param(("--minutes", "nan"), "180 is the most", id="no time that is a time"),
-        pytest.param(("--minutes", "1e300"), "180 is the most", id="longer than calendars"),
         pytest.param(("--player", ""), "--player: ", id="no player"),
     ],
 )
@@ -100,10 +84,6 @@ def test_a_token_that_cannot_be_is_2(run: Run, args: tuple[str, ...], problem: s
     assert (told.code, told.out) == (2, "")
     assert problem in told.err
     assert run(*BUILD, *args, "--json").error["exit_code"] == 2
-
-
-def test_180_minutes_are_the_most(run: Run) -> None:
-    assert run(*BUILD, "--minutes", "180").code == 0
 
 
 def test_a_token_that_deserves_no_trust_is_1(run: Run, tmp_path: Path) -> None:
@@ -134,8 +114,3 @@ def test_missing_settings_are_2(run: Run, monkeypatch: pytest.MonkeyPatch, args:
     assert told.code == 2
     assert "GAME_OPERATOR_ID" in told.err
     assert "GAME_OPERATOR_BASE_URL" not in told.err
-
-
-def test_help_says_that_the_contents_are_assumed(run: Run) -> None:
-    """The specification mentions a JWT and does not show it (spec §5)."""
-    assert "assumed" in run("token", "--help").out

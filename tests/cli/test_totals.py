@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from game_operator.backoffice import totals_csv
-from game_operator.ledger import SqlLedger, Terms, TotalsReport
+from game_operator.ledger import SqlLedger, Terms
 from tests.support.calls import deposit, withdraw
 from tests.support.command_line import Run
 
@@ -80,16 +79,6 @@ def test_close(run: Run, tmp_path: Path) -> None:
     assert run("ledger", "totals", "--database", url, "--json").document["rows"] == first["rows"]
 
 
-def test_a_close_by_a_clock_that_may_be_ahead(run: Run, tmp_path: Path) -> None:
-    """Behind a month of silence it is refused, with what to do."""
-    url, now = f"sqlite:///{tmp_path / 'old.db'}", time.time_ns() // 1_000_000
-    with SqlLedger(url, clock_millis=lambda: now - 31 * DAY) as ledger:
-        ledger.open_account("p1", Decimal(100))
-    told = run("ledger", "totals", "--close", "--database", url)
-    assert (told.code, told.out) == (1, "")
-    assert "pass the time as now_millis to close_totals()" in told.err
-
-
 def test_csv(run: Run, database: str, tmp_path: Path) -> None:
     """It can be read back, numbers are numbers, and no text is a formula."""
     file = tmp_path / "totals.csv"
@@ -100,12 +89,6 @@ def test_csv(run: Run, database: str, tmp_path: Path) -> None:
     assert [row["gross_gaming_revenue_cents"] for row in rows if row["currency"] == "EUR"] == ["-750", "500"]
     assert {row["late"] for row in rows} == {"no"}
     assert list(rows[0])[:5] == ["day", "game", "instance", "currency", "late"]
-
-
-def test_a_report_of_nothing() -> None:
-    """It has the names of columns."""
-    empty = TotalsReport((), ("day",), None, None, None, None)
-    assert len(list(totals_csv(empty))) == 1
 
 
 @pytest.mark.parametrize(
@@ -149,10 +132,3 @@ def test_a_pipe_is_written_to_and_not_replaced(run: Run, database: str, tmp_path
         os.close(reader)
     assert pipe.is_fifo()
     assert run("ledger", "totals", "--csv", str(tmp_path)).code == 2
-
-
-def test_an_unknown_source(run: Run, database: str) -> None:
-    """It is a typing mistake, and would look as if nothing had moved."""
-    told = run("ledger", "totals", "--source", "nosuch")
-    assert (told.code, told.out) == (2, "")
-    assert "does not know the source 'nosuch'" in told.err

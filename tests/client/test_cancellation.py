@@ -14,7 +14,6 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-import trio
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -195,59 +194,8 @@ def test_cancelled_while_signing(
         assert isinstance(run(flavour, cancel_and_go_on, server.base_url, SlowAtFirst()), OpenBet)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_deadline_of_yours_is_as_good_as_a_cancellation(backend: str, private_key: RSAPrivateKey) -> None:
-    """asyncio.timeout and trio.move_on_after end a call where it is (docs/decisions/0004)."""
-
-    async def main() -> None:
-        async with AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False) as client:
-            if backend == "trio":
-                with trio.move_on_after(0.2) as scope:
-                    await client.fetch_bet("bet-1")
-                assert scope.cancelled_caught
-            else:
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.2):
-                        await client.fetch_bet("bet-1")
-            assert server.wait_until_closed()
-            assert isinstance(await client.fetch_bet("bet-2"), OpenBet)
-
-    with HostileServer(_reaching("body", threading.Event()), knows_every_bet) as server:
-        anyio.run(main, backend=backend)
-
-
 class Stopped(BaseException):
     """What Ctrl-C raises, but for pytest's own meaning of that."""
-
-
-@pytest.mark.parametrize("phase", ["headers", "inside the body", "wait"])
-def test_an_interrupt_passes_through_the_sync_client(phase: str, private_key: RSAPrivateKey) -> None:
-    """Ctrl-C comes out as it is, the connection is closed, and the client works on (docs/decisions/0004)."""
-    reached = threading.Event()
-
-    def stop(number: int, frame: object) -> None:
-        raise Stopped
-
-    def interrupt() -> None:
-        if reached.wait(10):
-            time.sleep(0.05)
-            os.kill(os.getpid(), signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, stop)
-    interrupting = threading.Thread(target=interrupt)
-    try:
-        with HostileServer(_reaching(phase, reached), knows_every_bet) as server:
-            with OperatorClient(server.base_url, "acme", private_key, trust_env=False, deadline=60.0) as client:
-                interrupting.start()
-                with pytest.raises(Stopped):
-                    client.with_options(timeout=20.0).fetch_bet("bet-1")
-                if phase != "wait":
-                    assert server.wait_until_closed()
-                    assert isinstance(client.fetch_bet("bet-2"), OpenBet)
-            assert server.wait_until_closed()
-    finally:
-        interrupting.join(10)
-        signal.signal(signal.SIGUSR1, before)
 
 
 def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) -> None:

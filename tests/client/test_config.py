@@ -10,7 +10,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy, SessionTokenBuilder
-from game_operator.client.settings import ReadLimits
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from game_operator.protocol.http import service_name
@@ -33,19 +32,12 @@ def _made(kind: Any, key: RSAPrivateKey, **options: Any) -> Any:
     [
         pytest.param("https://api.example.com", None, id="https"),
         pytest.param("https://api.example.com/", "https://api.example.com", id="a trailing slash"),
-        pytest.param("https://api.example.com///", "https://api.example.com", id="several"),
         pytest.param("https://api.example.com:8443/operator", None, id="a port and a prefix"),
-        pytest.param(
-            "https://api.example.com/operator/", "https://api.example.com/operator", id="a prefix and a slash"
-        ),
         pytest.param("HTTPS://api.example.com", "https://api.example.com", id="capitals"),
-        pytest.param("https://[2001:db8::1]:8443", None, id="IPv6"),
-        pytest.param("https://xn--bcher-kva.example", None, id="punycode"),
         pytest.param(f"https://{'a' * 63}.example.", None, id="a label of 63, and the root"),
         pytest.param("http://localhost:8000", None, id="http to localhost"),
         pytest.param("http://api.localhost", None, id="http to a name below localhost"),
         pytest.param("http://127.0.0.1:8000", None, id="http to 127.0.0.1"),
-        pytest.param("http://127.8.9.10", None, id="http to another address of loopback"),
         pytest.param("http://[::1]:8000", None, id="http to ::1"),
     ],
 )
@@ -63,43 +55,26 @@ def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private
         pytest.param("", "is not a valid address", id="nothing"),
         pytest.param('"https://api.example.com"', "is in quotes. Remove the quotes", id="in quotes"),
         pytest.param("api.example.com", "is not a valid address", id="no scheme"),
-        pytest.param("//api.example.com", "is not a valid address", id="no scheme but slashes"),
         pytest.param("ftp://api.example.com", "is not a valid address", id="another scheme"),
         pytest.param("https://", "is not a valid address", id="no host"),
         pytest.param("https://a..b.example", "is not a valid address", id="an empty label"),
         pytest.param(f"https://{'a' * 64}.example", "is not a valid address", id="a label of 64"),
-        pytest.param("https:///operator", "is not a valid address", id="a path without host"),
-        pytest.param("https:api.example.com", "is not a valid address", id="no slashes"),
         pytest.param("https://api.example.com:99999", "is not a valid address", id="no such port"),
-        pytest.param("https://api.example.com:port", "is not a valid address", id="a port in words"),
         pytest.param("https://[::1", "is not a valid address", id="half a bracket"),
         pytest.param("https://bücher.example", "is not a valid address", id="not ASCII"),
         pytest.param("https://api.example.com\n", "is not a valid address", id="a line break"),
-        pytest.param("https://api.exa\tmple.com", "is not a valid address", id="a tab"),
-        pytest.param("https://[::1].example", "is not a valid address", id="more than a bracket"),
-        pytest.param("https://{host}", "is not a valid address", id="a template"),
-        pytest.param("https://api%2eexample.com", "is not a valid address", id="an escape in the name"),
         pytest.param("https://api\\example.com", "is not a valid address", id="a backslash"),
-        pytest.param("https://:8443", "is not a valid address", id="a port alone"),
         pytest.param("https://999.1.1.1", "no machine can have", id="no such IPv4 address"),
         pytest.param("https://" + "a" * 70_000, "is not a valid address", id="too long a name"),
         pytest.param("https://api.example.com/bücher", "letters beyond ASCII", id="a path beyond ASCII"),
         pytest.param("https://api.example.com?key=1", "carries a query, a fragment, a space", id="a query"),
-        pytest.param("https://api.example.com?", "carries a query, a fragment, a space", id="an empty query"),
-        pytest.param("https://api.example.com#", "carries a query, a fragment, a space", id="an empty fragment"),
         pytest.param("https://api.example.com/#top", "carries a query, a fragment, a space", id="a fragment"),
-        pytest.param(" https://api.example.com", "carries a query, a fragment, a space", id="a space before"),
         pytest.param("https://api.example.com/a b", "carries a query, a fragment, a space", id="a space within"),
         pytest.param("https://acme:s3cret@api.example.com", "user name or password", id="a password"),
-        pytest.param("https://acme@api.example.com", "user name or password", id="a user name"),
         pytest.param("https://api.example.com/api/v0.2", "ends in /api/v0.2", id="the prefix of all paths"),
-        pytest.param("https://api.example.com/api/v0.2/", "ends in /api/v0.2", id="the same with a slash"),
         pytest.param("http://api.example.com", "plain http to another machine", id="http"),
-        pytest.param("HTTP://api.example.com", "plain http to another machine", id="http in capitals"),
         pytest.param("http://127.0.0.1.example.com", "plain http to another machine", id="http to what looks local"),
-        pytest.param("http://localhost.example.com", "plain http to another machine", id="http to another localhost"),
         pytest.param("http://10.0.0.1", "plain http to another machine", id="http to a private address"),
-        pytest.param("http://0.0.0.0:8000", "plain http to another machine", id="http to every address"),
     ],
 )
 def test_an_address_is_refused(kind: Any, base_url: str, told: str, private_key: RSAPrivateKey) -> None:
@@ -163,15 +138,12 @@ def test_an_operator_id_in_quotes_is_refused(
 
 
 _ACCEPTED = [
-    pytest.param({"timeout": 1}, id="an int"),
     pytest.param({"timeout": 0.001}, id="a millisecond"),
     pytest.param({"timeout": 1_000_000}, id="a million seconds"),
     pytest.param({"deadline": None}, id="no deadline"),
-    pytest.param({"deadline": 0.5}, id="half a second"),
     pytest.param({"retries": 0}, id="no repeat"),
     pytest.param({"retries": RetryPolicy(max_retries=6)}, id="a policy"),
     pytest.param({"on_exchange": print}, id="a watcher"),
-    pytest.param({"read_limits": ReadLimits(catalogue=1, other=1)}, id="one byte"),
 ]
 
 
@@ -203,9 +175,7 @@ _REFUSED = [
     ),
     pytest.param({"timeout": None}, TypeError, "timeout must be a number", id="no timeout"),
     pytest.param({"retries": -1}, ConfigurationError, "retries is -1", id="fewer than no repeats"),
-    pytest.param({"retries": True}, TypeError, "retries must be", id="True repeats"),
     pytest.param({"retries": 1.0}, TypeError, "retries must be", id="1.0 repeats"),
-    pytest.param({"retries": None}, TypeError, "retries must be", id="None repeats"),
 ]
 _REFUSED_AT_CONSTRUCTION = [
     pytest.param({"base_url": 7}, TypeError, "base_url must be a str", id="a number for an address"),
@@ -214,10 +184,7 @@ _REFUSED_AT_CONSTRUCTION = [
     pytest.param(
         {"ssl_context": "ca.pem"}, TypeError, "ssl_context must be of the type SSLContext, not str", id="a CA"
     ),
-    pytest.param({"ssl_context": False}, TypeError, "ssl_context must be of the type SSLContext", id="no TLS"),
-    pytest.param({"read_limits": 1}, TypeError, "read_limits must be of the type ReadLimits", id="a number of bytes"),
     pytest.param({"trust_env": "no"}, TypeError, "trust_env must be of the type bool", id="trust in words"),
-    pytest.param({"allow_insecure_http": "no"}, TypeError, "allow_insecure_http must be of", id="permission in words"),
     pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be a function", id="a word for a watcher"),
     pytest.param({"on_exchange": _watch}, TypeError, "and not an async one", id="an async watcher"),
 ]
@@ -241,31 +208,6 @@ def test_a_changed_setting_is_refused_alike(
     """with_options checks what the constructor checks (assumed, docs/decisions/0004)."""
     with pytest.raises(error, match=told):
         _made(kind, private_key).with_options(**options)
-
-
-@pytest.mark.parametrize(
-    ("policy", "error"),
-    [
-        pytest.param({"max_retries": -1}, ConfigurationError, id="fewer than none"),
-        pytest.param({"max_retries": 1.0}, TypeError, id="a number of another type"),
-        pytest.param({"base_delay_seconds": -0.1}, ConfigurationError, id="a wait into the past"),
-        pytest.param({"max_delay_seconds": float("nan")}, ConfigurationError, id="no number"),
-        pytest.param({"max_retry_after_seconds": float("inf")}, ConfigurationError, id="for ever"),
-        pytest.param({"max_delay_seconds": 1_000_001}, ConfigurationError, id="over a million seconds"),
-        pytest.param({"max_delay_seconds": "5"}, TypeError, id="a wait in words"),
-        pytest.param({"base_delay_seconds": True}, TypeError, id="True seconds"),
-    ],
-)
-def test_a_policy_is_refused(policy: dict[str, Any], error: type[Exception]) -> None:
-    """Each field has its limits (assumed, docs/decisions/0004)."""
-    with pytest.raises(error, match=next(iter(policy))):
-        RetryPolicy(**policy)
-
-
-def test_a_policy_on_its_limits_is_taken() -> None:
-    """No repeat, no wait, a million seconds (assumed, docs/decisions/0004)."""
-    policy = RetryPolicy(max_retries=0, base_delay_seconds=0, max_delay_seconds=1_000_000, max_retry_after_seconds=0.0)
-    assert policy.delay_seconds(1, 0.5) == 0
 
 
 @KINDS
@@ -322,9 +264,7 @@ _KEY_NAMES = "GAME_OPERATOR_PRIVATE_KEY_FILE (or GAME_OPERATOR_PRIVATE_KEY)"
     ("variables", "told"),
     [
         pytest.param({"ID": "a", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_BASE_URL"], id="no address"),
-        pytest.param({"BASE_URL": "x", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_ID"], id="no operator"),
         pytest.param({"BASE_URL": "x", "ID": "a"}, [_KEY_NAMES], id="no key"),
-        pytest.param({"BASE_URL": "x", "ID": "", "PRIVATE_KEY": "x"}, ["GAME_OPERATOR_ID"], id="an empty operator"),
         pytest.param({}, ["GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", _KEY_NAMES], id="nothing"),
     ],
 )
@@ -389,16 +329,6 @@ def test_closing(private_key: RSAPrivateKey) -> None:
             with pytest.raises(ConfigurationError, match="This OperatorClient is closed"):
                 closed.fetch_bet("bet-1")
         assert len(server.connections) == 1
-
-
-@pytest.mark.outside
-@KINDS
-def test_making_a_client_opens_nothing(kind: Any, private_key: RSAPrivateKey) -> None:
-    """The first call connects, and no sooner (docs/decisions/0004)."""
-    with HostileServer(_FOUND) as server:
-        client = _made(kind, private_key, base_url=server.base_url)
-        assert not client._wire._ours
-        assert server.connections == []
 
 
 @KINDS

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, RequestNotSentError
-from game_operator.transport import own_connections
 from game_operator.transport.own_connections import Connections
 from game_operator.transport.wire import BaseWire
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
@@ -188,10 +187,3 @@ def test_a_client_that_is_dropped_closes_its_connections(private_key: RSAPrivate
             gc.collect()
         assert server.wait_until_closed()
     assert [str(each.message) for each in warned] == []
-
-
-@pytest.mark.parametrize("kind", [httpx.HTTPTransport, httpx.AsyncHTTPTransport])
-def test_our_transports_are_httpxs_own(kind: type) -> None:
-    """What patches those patches ours."""
-    ours = own_connections.OwnTransport if kind is httpx.HTTPTransport else own_connections.AsyncOwnTransport
-    assert issubclass(ours, kind)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import anyio
 import httpx
 import pytest
 import trio
@@ -68,19 +67,3 @@ def test_a_closed_client_stays_closed(runner: Runner, private_key: RSAPrivateKey
 
         runner(use_and_close)
         runner(look_up)
-
-
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_the_first_calls_at_once_share_one_pool(backend: str, private_key: RSAPrivateKey) -> None:
-    """Many tasks that begin together open one set of connections (docs/decisions/0004)."""
-
-    async def many() -> None:
-        client = AsyncOperatorClient(server.base_url, "acme", private_key, trust_env=False)
-        async with client, anyio.create_task_group() as tasks:
-            for number in range(20):
-                tasks.start_soon(client.fetch_bet, f"bet-{number}")
-
-    with HostileServer(knows_every_bet) as server:
-        anyio.run(many, backend=backend)
-        assert server.wait_until_closed()
-        assert len(server.requests) == 20

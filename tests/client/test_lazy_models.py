@@ -10,7 +10,6 @@ import pytest
 
 import game_operator
 from game_operator import models
-from game_operator.models import GameInfo, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol import operations
 from tests.support.wire import bet, game, wire
 
@@ -35,28 +34,6 @@ def test_type_hints_of_everything_public_resolve() -> None:
     for value in seen:
         if (getattr(value, "__module__", None) or "").startswith("game_operator"):
             typing.get_type_hints(value, include_extras=True)
-
-
-@pytest.mark.parametrize("client", [game_operator.OperatorClient, game_operator.AsyncOperatorClient])
-def test_the_hints_of_the_four_calls(client: type) -> None:
-    """They are the classes themselves, as an eager import would give."""
-    returned = {
-        name: typing.get_type_hints(getattr(client, name))["return"]
-        for name in ("fetch_games", "fetch_bet", "fetch_round_bets", "grant_free_bet")
-    }
-    assert returned == {
-        "fetch_games": list[GameInfo],
-        "fetch_bet": OpenBet | models.ClosedBet | models.RolledBackBet | models.BetNotFound,
-        "fetch_round_bets": RoundFound | RoundNotFound,
-        "grant_free_bet": models.GrantAccepted,
-    }
-
-
-def test_a_misspelt_name_of_operations_is_an_attribute_error() -> None:
-    """The lazy aliases of the module hide no mistake."""
-    assert (operations.AnyBet, operations.AnyRound) == (models.AnyBet, models.AnyRound)
-    with pytest.raises(AttributeError, match="has no attribute 'AnyBets'"):
-        _ = operations.AnyBets  # type: ignore[attr-defined]  # that is the point
 
 
 _CLIENT_IN_A_FRESH_PROCESS = """

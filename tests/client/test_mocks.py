@@ -13,16 +13,9 @@ import anyio
 import pook
 import pytest
 import respx
-import sentry_sdk
 import vcr
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pytest_httpx import HTTPXMock, httpx_mock
-from sentry_sdk.integrations.httpx import HttpxIntegration
-from sentry_sdk.transport import Transport
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from game_operator import AsyncOperatorClient, OperatorClient
@@ -31,6 +24,7 @@ from tests.support.hostile_server import Connection, HostileServer, response_byt
 from tests.support.wire import grant_request, granted, wire
 
 __all__ = ["httpx_mock"]
+
 
 pytestmark = pytest.mark.outside
 
@@ -106,48 +100,3 @@ def test_vcrpy_lets_nothing_out(grant: Callable[[], Any], service: HostileServer
         with vcr.use_cassette(str(tmp_path / "grant.yaml"), match_on=["method", "path"]):
             assert grant().free_bet_id == "real"
         assert len(service.requests) == 1
-
-
-def test_opentelemetry_sees_a_call(grant: Callable[[], Any], service: HostileServer) -> None:
-    """Its instrumentation of httpx makes a span of each request."""
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    HTTPXClientInstrumentor().instrument(tracer_provider=provider)
-    try:
-        grant()
-    finally:
-        HTTPXClientInstrumentor().uninstrument()
-    (span,) = spans.get_finished_spans()
-    assert span.name == "POST"
-    assert f"{service.base_url}/api/v0.2/free-bet/grant" in (span.attributes or {}).values()
-
-
-def test_sentry_sees_a_call(grant: Callable[[], Any], service: HostileServer) -> None:
-    """Its integration makes a span of each request, and a breadcrumb, and says which trace it belongs to."""
-    sent: list[Any] = []
-
-    class Kept(Transport):
-        def capture_envelope(self, envelope: Any) -> None:
-            sent.append(envelope)
-
-    sentry_sdk.init(
-        dsn="http://key@127.0.0.1:9/1",
-        release="1",
-        transport=Kept(),
-        traces_sample_rate=1.0,
-        default_integrations=False,
-        integrations=[HttpxIntegration()],
-    )
-    try:
-        with sentry_sdk.start_transaction(name="a campaign"):
-            grant()
-        sentry_sdk.flush()
-    finally:
-        sentry_sdk.get_client().close()
-        sentry_sdk.get_global_scope().set_client(None)
-    items = [item.payload.json for envelope in sent for item in envelope.items]
-    (transaction,) = [item for item in items if item.get("type") == "transaction"]
-    (span,) = transaction["spans"]
-    assert span["description"] == f"POST {service.base_url}/api/v0.2/free-bet/grant"
-    assert b"\r\nsentry-trace: " in service.requests[0].lower()

@@ -73,28 +73,6 @@ client.fetch_bet("parent-1")
 client.close()
 """
 
-_PRELOADED = """
-client = OperatorClient(base_url, "acme", key, trust_env=False)
-
-def work(bet_id):
-    with client:
-        client.fetch_bet(bet_id)
-
-fork = multiprocessing.get_context("fork")
-for number in (1, 2):
-    child = fork.Process(target=work, args=(f"child-{number}",))
-    child.start()
-    child.join()
-    assert child.exitcode == 0
-"""
-
-_YOURS_UNUSED = """
-http_client = httpx.Client(trust_env=False)
-client = OperatorClient(base_url, "acme", key, http_client=http_client)
-in_child(lambda: (client.fetch_bet("child-1"), http_client.close()))
-http_client.close()
-"""
-
 _YOURS = """
 http_client = httpx.Client(trust_env=False)
 client = OperatorClient(base_url, "acme", key, http_client=http_client)
@@ -135,8 +113,6 @@ _SENTENCE = "This process was forked after the client had been used"
 _PROGRAMS = {
     "used, then forked": (_SYNC, [["parent-1", "parent-2", "parent-3"], ["child-1"]], ""),
     "forked while a thread opens": (_SYNC_WHILE_A_THREAD_OPENS, [["child-1"], ["parent-1"]], ""),
-    "preloaded": (_PRELOADED, [["child-1"], ["child-2"]], ""),
-    "your client, preloaded": (_YOURS_UNUSED, [["child-1"]], ""),
     "your client, used before": (_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
     "async, your client, used before": (_ASYNC_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
 }

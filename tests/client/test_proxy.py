@@ -32,13 +32,14 @@ from tests.support.proxy import NAMED_BY_PROXY, forward, forward_socks, refuse, 
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
-_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-
 
 @pytest.fixture(params=["sync", "asyncio", "trio"])
 def flavour(request: pytest.FixtureRequest) -> str:
     """Each kind of client."""
     return str(request.param)
+
+
+_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +110,6 @@ def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     [
         pytest.param({}, False, id="trust_env=False"),
         pytest.param({"NO_PROXY": "127.0.0.1"}, True, id="NO_PROXY names the host"),
-        pytest.param({"NO_PROXY": "*"}, True, id="NO_PROXY names all"),
     ],
 )
 def test_no_proxy_is_used_where_none_is_wanted(
@@ -159,24 +159,6 @@ def test_a_proxy_that_refuses_lets_nothing_through(
         assert proxy.wait_until_closed()
     assert secure.connections == []
     assert "pr0xy-s3cret" not in f"{raised.value} {raised.value!r} {caplog.text}"
-
-
-@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
-@pytest.mark.drawn(1, flavour=("trio",))
-def test_a_proxy_that_keeps_silent_lets_nothing_through(
-    perform: Perform,
-    scenario: Scenario[Any],
-    secure: HostileServer,
-    trusting: ssl.SSLContext,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A tunnel that does not come about in time leaves no grant in doubt (docs/decisions/0004)."""
-    with HostileServer(Connection.wait_for_peer) as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
-        with pytest.raises(RequestNotSentError) as raised:
-            perform(scenario, secure.base_url, trust_env=True, ssl_context=trusting, retries=0, timeout=0.25)
-        assert proxy.wait_until_closed()
-    assert raised.value.timed_out
 
 
 def test_what_is_lost_inside_the_tunnel_is_in_doubt(
@@ -253,9 +235,7 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     [
         pytest.param("foo://casino:pr0xy-s3cret@localhost:80", id="another scheme"),
         pytest.param("http://casino:pr0xy-s3cret/x@localhost:80", id="a slash in the password"),
-        pytest.param("http://:80", id="no host"),
         pytest.param("http://127.0.0.1:65536", id="a port beyond the last"),
-        pytest.param("http://a..b:1", id="an empty label"),
         pytest.param(f"socks5://{'x' * 64}.example:1", id="a label of 64 letters"),
     ],
 )
@@ -284,13 +264,6 @@ def test_a_socks_proxy_needs_its_extra(perform: Perform, monkeypatch: pytest.Mon
         perform(look_up, "https://127.0.0.1:9", trust_env=True)
     for error in (given.value, named.value):
         assert "pr0xy" not in everything_told(error)
-
-
-@pytest.mark.parametrize("proxy", [b"http://127.0.0.1:9", 9])
-def test_a_proxy_is_text(perform: Perform, proxy: Any) -> None:
-    """Nothing else is taken for an address."""
-    with pytest.raises(TypeError, match="proxy must be a str"):
-        perform(look_up, "https://127.0.0.1:9", proxy=proxy)
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ import anyio
 import httpx
 import httpx2
 import pytest
-import respx
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
-from game_operator.errors import NoAnswerError, ServiceError
-from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
+from game_operator.models import BetNotFound, OpenBet, RoundFound
 from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
@@ -303,55 +301,6 @@ def test_a_not_found_over_a_new_connection_is_believed(way: str, private_key: RS
         assert len(server.requests) == 1
 
 
-@OURS
-@pytest.mark.parametrize(
-    ("second", "error", "timed_out"),
-    [
-        pytest.param(Connection.reset, NoAnswerError, False, id="lost"),
-        pytest.param(Connection.wait_for_peer, NoAnswerError, True, id="silent"),
-        pytest.param(lambda connection: connection.send(response_bytes(503)), ServiceError, None, id="503"),
-    ],
-)
-def test_a_not_found_that_is_not_confirmed_is_no_answer(
-    way: str, second: Any, error: Any, timed_out: bool | None, private_key: RSAPrivateKey
-) -> None:
-    """It is never returned on the word of the first answer (docs/decisions/0028)."""
-
-    def asked_again(connection: Connection) -> None:
-        connection.read_request()
-        second(connection)
-
-    with HostileServer(_not_found_after_a_bet, asked_again) as server, pytest.raises(error) as raised:
-        _run(way, _two_look_ups, server, private_key, timeout=1.0)
-    assert raised.value.attempts == 2
-    if timed_out is not None:
-        assert raised.value.timed_out is timed_out
-        assert "NOT_FOUND came over a reused connection and could not be confirmed" in str(raised.value)
-
-
-@OURS
-def test_the_second_question_counts_within_the_deadline(way: str, private_key: RSAPrivateKey) -> None:
-    """A call takes no longer because its NOT_FOUND is asked again (docs/decisions/0028)."""
-    with HostileServer(_not_found_after_a_bet, Connection.wait_for_peer) as server, pytest.raises(NoAnswerError) as end:
-        _run(way, _two_look_ups, server, private_key, deadline=0.5)
-    assert end.value.timed_out
-    assert 0.4 < end.value.elapsed_seconds < 2.0
-
-
-@OURS
-def test_a_second_question_that_never_leaves_is_no_answer(way: str, private_key: RSAPrivateKey) -> None:
-    """The first one left, and what it brought is not believed (docs/decisions/0028)."""
-
-    def not_found_and_gone(connection: Connection) -> None:
-        connection.send(found(connection.read_request()))
-        connection.read_request()
-        server.accept_no_more()
-        connection.send(_NOT_FOUND)
-
-    with HostileServer(not_found_and_gone) as server, pytest.raises(NoAnswerError, match="could not be confirmed"):
-        _run(way, _two_look_ups, server, private_key)
-
-
 @YOURS
 def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private_key: RSAPrivateKey) -> None:
     """Your client may be used for other calls too: each connection that is left of those is used up."""
@@ -381,25 +330,6 @@ def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private
     with HostileServer(left, left, _knows) as server:
         assert isinstance(_run(way, scenario, server, private_key), OpenBet)
         assert [len(connection.requests) for connection in server.connections] == [2, 2, 1]
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-def test_a_mock_is_believed(kind: Any, private_key: RSAPrivateKey) -> None:
-    """Nothing reports a connection there (docs/decisions/0028)."""
-    with respx.mock(base_url="http://localhost:9") as service:
-        route = service.route().respond(200, json={"status": "NOT_FOUND"})
-        client = kind("http://localhost:9", "acme", private_key, trust_env=False)
-
-        async def look_up() -> Any:
-            return [await client.fetch_bet("bet-1"), await client.fetch_round_bets(instance_id="i", round_id="r")]
-
-        if kind is OperatorClient:
-            bet, round_ = client.fetch_bet("bet-1"), client.fetch_round_bets(instance_id="i", round_id="r")
-        else:
-            bet, round_ = anyio.run(look_up)
-        assert isinstance(bet, BetNotFound)
-        assert isinstance(round_, RoundNotFound)
-        assert route.call_count == 2
 
 
 class _Request:
@@ -447,10 +377,3 @@ def test_what_httpcore_reports_is_understood(
     for event in events:
         progress(*event)
     assert (progress.departure.may_have_left, progress.reused, progress.unfinished) == (is_sent, reused, unfinished)
-
-
-def test_what_comes_after_the_request_has_left_is_not_reported() -> None:
-    """It says nothing more, and each report takes time."""
-    progress, request = Progress(Departure()), _Request(b"GET")
-    progress("http11.send_request_headers.started", {"request": request})
-    assert request.extensions == {}

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
-import httpx2
 import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
-from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
+from game_operator.errors import ConfigurationError, GameOperatorError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import wire as _http
 from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
@@ -68,22 +66,6 @@ def test_a_private_authority_is_trusted_when_named(perform: Perform, authority: 
         assert server.wait_until_closed()
     assert isinstance(found, OpenBet)
     assert server.requests[0].startswith(b"GET /api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n")
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2])
-def test_your_own_client_may_name_it_too(library: Any, authority: Authority, private_key: RSAPrivateKey) -> None:
-    """The TLS settings of http_client= are its own (docs/decisions/0004)."""
-    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
-        with library.Client(verify=authority.client(), trust_env=False) as http_client:
-            client = OperatorClient(server.base_url, "acme", private_key, http_client=http_client)
-            assert isinstance(client.fetch_bet("bet-1"), OpenBet)
-
-        async def look_up() -> Any:
-            async with library.AsyncClient(verify=authority.client(), trust_env=False) as async_http_client:
-                async_client = AsyncOperatorClient(server.base_url, "acme", private_key, http_client=async_http_client)
-                return await async_client.fetch_bet("bet-1")
-
-        assert isinstance(anyio.run(look_up), OpenBet)
 
 
 _PROGRAM = """
@@ -191,26 +173,6 @@ def test_a_server_without_tls_gets_nothing(
 
 def _no_roots() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
-@pytest.mark.drawn(1, flavour=("trio",))
-def test_a_client_certificate_is_shown_where_asked(
-    perform: Perform, version: ssl.TLSVersion, authority: Authority
-) -> None:
-    """A server that asks for a certificate answers to ours, and to nobody without (docs/decisions/0004)."""
-    tls = authority.server("127.0.0.1")
-    tls.verify_mode = ssl.CERT_REQUIRED
-    tls.maximum_version = version
-    authority.ca.configure_trust(tls)
-    with_certificate, without = authority.client(), authority.client()
-    authority.ca.issue_cert("acme.example").configure_cert(with_certificate)
-    with HostileServer(_FOUND, tls=tls) as server:
-        assert isinstance(perform(look_up, server.base_url, ssl_context=with_certificate), OpenBet)
-        # In TLS 1.3 the server says no only after the client has begun to speak.
-        with pytest.raises(NoAnswerError if version == ssl.TLSVersion.TLSv1_3 else RequestNotSentError):
-            perform(look_up, server.base_url, ssl_context=without, retries=0)
-        assert len(server.requests) == 1
 
 
 async def _fail(client: AsyncOperatorClient) -> None:

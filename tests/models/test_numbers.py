@@ -12,18 +12,16 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, strategies
+from hypothesis import example, given, strategies
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from game_operator.models import (
     BetConfig,
     BetNotFound,
-    ClosedBet,
     GameInfo,
     GrantAccepted,
     GrantRequest,
     OpenBet,
-    RoundFound,
 )
 from game_operator.models.operator_api import BetLookup, RoundLookup
 from game_operator.models.wire import decode
@@ -159,17 +157,11 @@ def test_zero_is_zero_however_it_is_written(text: str) -> None:
 
 
 NO_NUMBERS = [
-    pytest.param('"100"', "not '100'", id="text"),
-    pytest.param('""', "not ''", id="empty text"),
     pytest.param("true", "not True", id="true"),
-    pytest.param("false", "not False", id="false"),
-    pytest.param("null", "not null", id="null"),
     pytest.param("[100]", r"not \[100\]", id="a list"),
-    pytest.param("[0,[1,2],-1]", r"not \[0, \[1, 2\], -1\]", id="the parts of a Decimal"),
     pytest.param("{}", "not {}", id="an object"),
     pytest.param("1e400", "not (inf|1e400)", id="beyond a double"),
     pytest.param("1e99999999999999999999", "not 1e99999999999999999999", id="an exponent beyond a Decimal"),
-    pytest.param("1e-99999999999999999999", "not 1e-99999999999999999999", id="the same, tiny"),
 ]
 
 
@@ -180,9 +172,7 @@ NO_NUMBERS = [
         pytest.param(BET, bet(wager=hole()), "wager", id="wager"),
         pytest.param(BET, bet("CLOSED", won=hole()), "won", id="won"),
         pytest.param(BET, bet(timestamp=hole()), "timestamp", id="timestamp"),
-        pytest.param(ROUND, round_of(round_no=hole()), "round_no", id="round_no"),
         pytest.param(ROUND, round_of(*[bet()] * 3, bet(wager=hole())), "bets[3].wager", id="a wager in a round"),
-        pytest.param(ROUND, round_of(bet("CLOSED", won=hole())), "bets[0].won", id="a payout in a round"),
         pytest.param(CONFIG, bet_config(max_win=hole()), "max_win", id="an amount"),
         pytest.param(
             GAME,
@@ -201,15 +191,6 @@ def test_what_is_no_number_is_refused(
     for either in (body, slow_way(body)):
         with pytest.raises(WireFormatError, match=rf"^{re.escape(path)}: must be a .*number.*, {shown}$"):
             decode(adapter, either)
-
-
-@pytest.mark.parametrize("text", ["100.5", "-1", "-0.01", "1" + "0" * 30, "1000000000000000.5", "5e-1", "1e16"])
-def test_broken_cents_are_refused_with_their_path(text: str) -> None:
-    """Half a cent, a debt and a sum beyond any bet stop here, named by their place (spec §2.4, §2.8)."""
-    body = wire(round_of(*[bet()] * 3, bet("CLOSED", won=hole())), text)
-    with pytest.raises(WireFormatError, match=r"^bets\[3\]\.won: must be a whole number from 0 to .*, not ") as refused:
-        decode(ROUND, body)
-    assert Fraction(str(refused.value).rpartition("not ")[2]) == Fraction(text)
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "nan", "01", "1.", ".5", "+1", "0x10", "1_000"])
@@ -239,9 +220,6 @@ def test_what_is_not_json_is_refused_everywhere(document: JsonObject, literal: s
             BET, bet(timestamp=hole()), "timestamp", [0, LAST_MILLISECOND], [-1, LAST_MILLISECOND + 1], id="time"
         ),
         pytest.param(
-            ROUND, round_of(round_no=hole()), "round_no", [-(2**63), 2**63 - 1], [-(2**63) - 1, 2**63], id="round_no"
-        ),
-        pytest.param(
             REQUEST, grant_request(count=hole()), "count", [-(10**60), 10**60], [-(10**60) - 1, 10**60 + 1], id="count"
         ),
     ],
@@ -263,11 +241,8 @@ def test_both_sides_of_each_bound(
     "body",
     [
         pytest.param(rb'{"min\u005fwager": "0.1", ', id="an escape in the name, text"),
-        pytest.param(rb'{"min\u005Fwager": "0.1", ', id="an escape in capitals"),
         pytest.param(rb'{"\u006din_wage\u0072": 12345678901234567.89, ', id="escapes around a long number"),
         pytest.param(b'{"min_wager"  \r\n\t :\n "0.1", ', id="white space around the colon, text"),
-        pytest.param(b'{"min_wager" : [0,[1],-1], ', id="white space around the colon, a list"),
-        pytest.param(b'{"min_wager"\t:\t\n12345678901234567.89, ', id="white space before a long number"),
         pytest.param(b'{"min_wager": 1, "min_wager": "0.1", ', id="a name that stands twice"),
     ],
 )
@@ -400,21 +375,6 @@ def test_both_ways_of_reading_agree(bent: tuple[TypeAdapter[Any], bytes]) -> Non
     assert _outcome(adapter, body) == _outcome(adapter, slow_way(body))
 
 
-@given(bent_documents())
-@examples(200)
-def test_models_survive_their_own_json(bent: tuple[TypeAdapter[Any], bytes]) -> None:
-    """model_dump_json and model_validate_json give the same value back, exact amounts included (spec §2)."""
-    adapter, body = bent
-    try:
-        model: BaseModel = decode(adapter, body)
-    except WireFormatError:
-        return
-    assume("inf" not in repr(model))  # 1e400 in an unknown field is an infinite float, which JSON cannot carry.
-    again = type(model).model_validate_json(model.model_dump_json())
-    assert again == model
-    assert repr(again) == repr(model)
-
-
 @given(PLAIN_NUMBER_TEXT, NUMBER_TEXT)
 @example("12345678901234567.89", "0.1234567890123456789")
 @examples(200)
@@ -486,22 +446,15 @@ def test_values_built_in_python(build: Callable[[], object], accepted: object) -
     "build",
     [
         pytest.param(lambda: OpenBet(**bet(wager=True)), id="true as cents"),
-        pytest.param(lambda: OpenBet(**bet(wager="100")), id="text as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=100.5)), id="half a cent"),
-        pytest.param(lambda: OpenBet(**bet(wager=float("nan"))), id="NaN as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=float("inf"))), id="infinity as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=Decimal(100))), id="units where cents belong"),
-        pytest.param(lambda: OpenBet(**bet(wager=None)), id="None as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=-1)), id="a negative wager"),
-        pytest.param(lambda: OpenBet(**bet(reference_id=b"bet-1")), id="bytes as an id"),
         pytest.param(lambda: OpenBet(**bet(reference_id=1)), id="a number as an id"),
         pytest.param(lambda: BetConfig(**_config(0.1)), id="a float as units"),
         pytest.param(lambda: BetConfig(**_config("0.1")), id="text as units"),
-        pytest.param(lambda: BetConfig(**_config(True)), id="true as units"),
         pytest.param(lambda: BetConfig(**_config(Decimal("NaN"))), id="NaN as units"),
-        pytest.param(lambda: BetConfig(**_config(Decimal("Infinity"))), id="infinity as units"),
         pytest.param(lambda: BetConfig(**_config(Decimal("1E+65"))), id="a number that fills the memory"),
-        pytest.param(lambda: BetConfig(**_config((0, (1,), 0))), id="the parts of a Decimal"),
     ],
 )
 def test_values_that_python_cannot_slip_in(build: Callable[[], object]) -> None:
@@ -515,41 +468,19 @@ def _config(min_wager: object) -> JsonObject:
     return {"min_wager": min_wager, "currency": "EUR", **amounts}
 
 
-def test_a_float_is_told_what_to_be() -> None:
-    """The mistake a Python program makes is named (spec §2.7)."""
-    with pytest.raises(ValidationError, match="must be a Decimal or an int, because a float is not exact"):
-        BetConfig(**_config(0.1))
-
-
-def test_unknown_numbers_stay_floats() -> None:
-    """A number in an unknown field is an ordinary float or int, whichever way the body is read (spec §2.4)."""
-    for body in (wire(bet(odd=1.5, many=10**20)), slow_way(wire(bet(odd=1.5, many=10**20)))):
-        extra = decode(BET, body).model_extra
-        assert (extra["odd"], extra["many"]) == (1.5, 10**20)
-        assert isinstance(extra["odd"], float)
-        assert repr(extra["odd"]) == "1.5"
-
-
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
         pytest.param(b"", "Invalid JSON", id="nothing"),
-        pytest.param(b"{", "Invalid JSON", id="cut off"),
         pytest.param(b"\xef\xbb\xbf" + wire(bet()), "Invalid JSON", id="a byte order mark"),
         pytest.param(json.dumps(bet()).encode("utf-16"), "Invalid JSON", id="UTF-16"),
-        pytest.param(json.dumps(bet()).encode("utf-32-le"), "Invalid JSON", id="UTF-32"),
         pytest.param(b'{"status":"NOT_FOUND","x":"\xff"}', "Invalid JSON", id="broken UTF-8"),
         pytest.param(rb'{"status":"NOT_FOUND","x":"\ud800"}', "Invalid JSON", id="half a surrogate pair"),
-        pytest.param(b'{"status":"NOT_FOUND"} {}', "Invalid JSON", id="something after the end"),
         pytest.param(b'{"status":"NOT_FOUND","x":' + b"[" * 10**5 + b"}", "Invalid JSON", id="brackets without end"),
         pytest.param(
             b'{"status":"NOT_FOUND","x":' + b"[" * 9999 + b"]" * 9999 + b"}", "Invalid JSON", id="deep nesting"
         ),
-        pytest.param(b'{"status":"NOT_FOUND","x":' + b"9" * 5000 + b"}", "Invalid JSON", id="an endless number"),
-        pytest.param(b"null", "the body: ", id="null"),
         pytest.param(b"[]", "the body: ", id="a list"),
-        pytest.param(b'"OPEN"', "the body: ", id="text"),
-        pytest.param(b"{}", "the body: ", id="an empty object"),
     ],
 )
 def test_what_is_no_readable_body_is_refused(body: bytes, problem: str) -> None:
@@ -589,12 +520,3 @@ def test_refusals_stay_on_one_short_line() -> None:
             decode(BET, wire(bet(status)))
         assert str(refused.value).isprintable()
         assert len(str(refused.value)) < 400
-
-
-def test_found_values_are_of_plain_types() -> None:
-    """No helper type of the reader reaches a known field (spec §2.4, §2.7)."""
-    found = decode(BET, slow_way(wire(bet("CLOSED", wager=100.0, won=1.0))))
-    assert isinstance(found, ClosedBet)
-    assert {type(found.wager), type(found.won), type(found.timestamp)} == {int}
-    assert isinstance(decode(BET, slow_way(b'{"status":"NOT_FOUND"}')), BetNotFound)
-    assert isinstance(decode(ROUND, slow_way(wire(round_of(round_no=12.0)))), RoundFound)

@@ -15,14 +15,12 @@ from game_operator import (
     BalanceCall,
     Cents,
     DepositCall,
-    MovingCall,
     Reply,
     RollbackCall,
     WithdrawCall,
 )
-from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS, error, problem_of_id, success
-from game_operator.webhooks import FreeBet, WebhookCall, WebhookErrorCode
-from tests.support.spread import spread
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, error, problem_of_id, success
+from game_operator.webhooks import WebhookCall, WebhookErrorCode
 from tests.support.wire import TEXT, examples
 
 #: Arguments of a good call of each kind.
@@ -39,29 +37,6 @@ KINDS: list[tuple[type[WebhookCall], dict[str, Any]]] = [
 ]
 every_kind = pytest.mark.parametrize(("kind", "arguments"), KINDS, ids=["withdraw", "deposit", "rollback", "balance"])
 
-BAD_IDS = [
-    pytest.param("", ValueError, "must not be blank", id="empty"),
-    pytest.param(" ", ValueError, "must not be blank", id="a space"),
-    pytest.param("\t\r\n\v\f", ValueError, "must not be blank", id="control white space"),
-    pytest.param("\u00a0\u2003\u3000\u2028", ValueError, "must not be blank", id="white space of other scripts"),
-    pytest.param("a\0", ValueError, r"must not hold U\+0000", id="U+0000"),
-    pytest.param("é\0", ValueError, r"must not hold U\+0000", id="U+0000 beside what is not ASCII"),
-    pytest.param("\ud800", ValueError, "must not hold a lone surrogate", id="a lone surrogate"),
-    pytest.param("a\udfffz", ValueError, "must not hold a lone surrogate", id="a lone surrogate inside"),
-    pytest.param(5, TypeError, "must be a str, not int 5", id="a number"),
-    pytest.param(b"p1", TypeError, "must be a str, not bytes", id="bytes"),
-]
-GOOD_IDS = [
-    pytest.param("x", id="one letter"),
-    pytest.param(" x ", id="blanks around are part of it"),
-    pytest.param("\u200b", id="a zero-width space prints nothing and is no white space"),
-    pytest.param("\x01\x7f", id="other control characters"),
-    pytest.param("é", id="composed"),
-    pytest.param("e\u0301", id="decomposed"),
-    pytest.param("🎲日本אب", id="any script"),
-    pytest.param("' OR 1=1 --<b>\n", id="quotes and markup"),
-]
-
 
 @every_kind
 def test_operations(kind: type[WebhookCall], arguments: dict[str, Any]) -> None:
@@ -72,59 +47,6 @@ def test_operations(kind: type[WebhookCall], arguments: dict[str, Any]) -> None:
         RollbackCall: "rollback",
         BalanceCall: "player-balance",
     }[kind]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kind", "arguments", "field", "value", "kind_of_error", "problem"),
-    spread(
-        [
-            pytest.param(kind, arguments, field, id=f"{kind.__name__}-{field}")
-            for kind, arguments in KINDS
-            for field in ("player_id", "bet_id", "tx_id", "action")
-            if field in {each.name for each in dataclasses.fields(kind)}
-        ],
-        BAD_IDS,
-        everywhere=2,
-    ),
-)
-def test_ids_that_cannot_be(
-    kind: type[WebhookCall],
-    arguments: dict[str, Any],
-    field: str,
-    value: object,
-    kind_of_error: type[Exception],
-    problem: str,
-) -> None:
-    """However a call is made, its ids are text that a database keeps (docs/decisions/0010)."""
-    if (field, value) == ("tx_id", "") and kind is not RollbackCall:
-        assert kind(**arguments | {field: value}) == kind(**arguments), "it is derived"
-        return
-    with pytest.raises(kind_of_error, match=f"^{field} {problem}"):
-        kind(**arguments | {field: value})
-
-
-@every_kind
-@pytest.mark.parametrize("value", GOOD_IDS)
-def test_ids_are_kept_as_they_are(kind: type[WebhookCall], arguments: dict[str, Any], value: str) -> None:
-    """Nothing is trimmed, folded or normalised: other bytes are another id (docs/decisions/0010)."""
-    call: Any = kind(**arguments | {name: value for name in arguments if name.endswith("_id")})
-    assert call.player_id == value
-    assert kind is BalanceCall or call.bet_id == value
-
-
-@pytest.mark.parametrize(
-    ("field", "longest"), [("player_id", LONGEST_ID), ("bet_id", LONGEST_ID), ("tx_id", LONGEST_TX_ID)]
-)
-@pytest.mark.parametrize("letter", ["x", "🎲"])
-@pytest.mark.parametrize(("kind", "arguments"), KINDS[:3], ids=["withdraw", "deposit", "rollback"])
-def test_the_longest_ids(
-    kind: type[WebhookCall], arguments: dict[str, Any], letter: str, field: str, longest: int
-) -> None:
-    """256 code points for a player and a bet, 320 for a transaction; not one more (docs/decisions/0010)."""
-    assert (LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS) == (256, 320, 10**15)
-    assert getattr(kind(**arguments | {field: letter * longest}), field) == letter * longest
-    with pytest.raises(ValueError, match=f"{field} must have at most {longest} characters, and has {longest + 1}"):
-        kind(**arguments | {field: letter * (longest + 1)})
 
 
 @pytest.mark.parametrize(("kind", "arguments"), KINDS[:2], ids=["withdraw", "deposit"])
@@ -155,31 +77,6 @@ def test_amounts_at_their_limits(cents: int) -> None:
     for kind, arguments in KINDS[:2]:
         call: Any = kind(**arguments | {"amount_cents": cents})
         assert call.amount_cents == cents
-
-
-@pytest.mark.parametrize(
-    ("call", "tx_id"),
-    [
-        pytest.param(WithdrawCall(**WITHDRAW), "withdraw:bet:b1", id="a bet"),
-        pytest.param(WithdrawCall(**WITHDRAW, action="RAIN"), "withdraw:rain:b1", id="a rain"),
-        pytest.param(DepositCall(**DEPOSIT), "deposit:bet:b1", id="a settled bet"),
-        pytest.param(
-            DepositCall(**DEPOSIT, action="FREE_BET_CLAIM"), "deposit:free_bet_claim:b1", id="a claim of free bets"
-        ),
-        pytest.param(
-            DepositCall(**DEPOSIT, action="JACKPOT", jackpot_id="pool-1"),
-            "deposit:jackpot:b1",
-            id="a jackpot, whose pool pays many times",
-        ),
-        pytest.param(RollbackCall(**ROLLBACK), None, id="a rollback has its withdraw's, whatever that is"),
-        pytest.param(WithdrawCall(**WITHDRAW, tx_id="t1"), "t1", id="given"),
-        pytest.param(DepositCall(**DEPOSIT, tx_id="t1"), "t1", id="given with a deposit"),
-        pytest.param(RollbackCall(**ROLLBACK, tx_id="t1"), "t1", id="given with a rollback"),
-    ],
-)
-def test_derived_tx_ids(call: MovingCall, tx_id: str | None) -> None:
-    """A call without a tx_id gets one from its action and bet (docs/decisions/0010)."""
-    assert call.tx_id == tx_id
 
 
 @pytest.mark.parametrize(
@@ -233,11 +130,6 @@ def test_the_digest_of_a_body() -> None:
     body = b'{"player_id":"p1"}'
     assert BalanceCall(**BALANCE, body=body).body_digest == sha256(body).digest()
     assert BalanceCall(**BALANCE).body_digest == sha256(b"").digest()
-
-
-def test_a_free_bet_may_know_little() -> None:
-    """What of it could not be read is None; it moves no money."""
-    assert FreeBet() == FreeBet(id=None, round_id=None, wager_cents=None, won_cents=None)
 
 
 @given(TEXT)

@@ -13,7 +13,6 @@ from hypothesis import given, strategies
 
 from game_operator.codes import GrantErrorCode
 from game_operator.protocol.exact_json import encode_json
-from game_operator.protocol.operations import read_object
 from tests.support.wire import TEXT, examples
 
 PAIRS = json.loads((Path(__file__).parents[1] / "vectors" / "json-stringify.json").read_text())
@@ -30,11 +29,6 @@ class _Loud(str):
 
     def __str__(self) -> str:
         return "something else"
-
-
-class _LoudCount(int):
-    def __str__(self) -> str:
-        return "7"
 
 
 class _Shape(str, Enum):  # noqa: UP042  # a StrEnum is another case, below
@@ -75,15 +69,12 @@ def test_decimals_are_written_digit_for_digit(amount: Decimal) -> None:
         pytest.param(Decimal("12.50"), b"12.50", id="a trailing zero"),
         pytest.param(Decimal("1E+3"), b"1000", id="an exponent"),
         pytest.param([True, 1, False, 0], b"[true,1,false,0]", id="bools are not ints"),
-        pytest.param((1, "a"), b'[1,"a"]', id="a tuple"),
         pytest.param(MappingProxyType({"a": 1}), b'{"a":1}', id="any mapping"),
         pytest.param({"b": 1, "a": 2}, b'{"b":1,"a":2}', id="the given order"),
         pytest.param(GrantErrorCode.INVALID_COUNT, b'"INVALID_COUNT"', id="a StrEnum"),
         pytest.param(_Shape.ROUND, b'"round/1"', id="an Enum of str"),
         pytest.param(_Count.FIVE, b"5", id="an IntEnum"),
-        pytest.param(_LoudCount(5), b"5", id="an int with another __str__"),
         pytest.param(_Loud("quiet"), b'"quiet"', id="a str with another __str__"),
-        pytest.param({_Loud("key"): 1}, b'{"key":1}', id="the same as a key"),
     ],
 )
 def test_values_python_adds(value: Any, text: bytes) -> None:
@@ -95,16 +86,12 @@ def test_values_python_adds(value: Any, text: bytes) -> None:
     "value",
     [
         pytest.param(0.1, id="a float"),
-        pytest.param(1.0, id="a whole float"),
         pytest.param(float("nan"), id="NaN"),
-        pytest.param({"a": [1, 0.5]}, id="a float inside"),
         pytest.param(b"bytes", id="bytes"),
         pytest.param({1, 2}, id="a set"),
         pytest.param(datetime(2026, 1, 1, tzinfo=UTC), id="a time"),
         pytest.param(object(), id="an object"),
         pytest.param({1: "a"}, id="an int for a key"),
-        pytest.param({None: "a"}, id="None for a key"),
-        pytest.param(iter([1]), id="an iterator"),
     ],
 )
 def test_what_has_no_exact_form_is_refused(value: Any) -> None:
@@ -125,35 +112,3 @@ def test_lone_surrogates_are_refused(value: Any) -> None:
     """UTF-8 cannot carry half a letter, and a replacement would be another id (spec §5)."""
     with pytest.raises(UnicodeEncodeError):
         encode_json(value)
-
-
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        pytest.param(b'{"error":"no"}', {"error": "no"}, id="an object"),
-        pytest.param(b' \r\n\t{"a":[1]} ', {"a": [1]}, id="white space around it"),
-        pytest.param(b"", {}, id="nothing"),
-        pytest.param(b"[1]", {}, id="a list"),
-        pytest.param(b'"text"', {}, id="text"),
-        pytest.param(b"null", {}, id="null"),
-        pytest.param(b"<html></html>", {}, id="HTML"),
-        pytest.param(b'{"error":"no"', {}, id="cut off"),
-        pytest.param(b'\xef\xbb\xbf{"error":"no"}', {}, id="a byte order mark"),
-        pytest.param('{"error":"no"}'.encode("utf-16"), {}, id="UTF-16"),
-        pytest.param(b'{"error":"\xff"}', {}, id="broken UTF-8"),
-        pytest.param(b"[" * 10**5, {}, id="brackets without end"),
-        pytest.param(b'{"a":' + b"9" * 5000 + b"}", {}, id="an endless number"),
-        pytest.param(b'{"a":"' + b"x" * (65_536 - 8) + b'"}', {"a": "x" * (65_536 - 8)}, id="just short enough"),
-        pytest.param(b'{"a":"' + b"x" * (65_536 - 7) + b'"}', {}, id="one byte too long"),
-    ],
-)
-def test_reading_an_error_body(body: bytes, found: dict[str, object]) -> None:
-    """An error body is an object of up to 64 KiB, or as good as none; reading it never fails (spec §7.3)."""
-    assert read_object(body) == found
-
-
-@given(strategies.binary(max_size=50))
-@examples(100)
-def test_reading_any_bytes(body: bytes) -> None:
-    """Whatever the bytes, an object comes out (spec §7.3)."""
-    assert isinstance(read_object(body), dict)

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
-    AuthenticationError,
     BadRequestError,
     ConfigurationError,
     FreeBetRejectedError,
     GameOperatorError,
     NoAnswerError,
-    OperatorInactiveError,
     OutcomeUnknownError,
     RateLimitedError,
     RequestNotSentError,
@@ -62,7 +60,6 @@ GRANTED = response(200, granted())
 UNREADABLE = response(200, b"<html>")
 TOO_LONG = response(200, b"{", defect="the body is longer than 1 bytes")
 EMPTY_204 = response(204)
-PARTIAL_206 = response(206, granted())
 REDIRECT = response(302, b"", (b"Location", b"https://elsewhere.example/"))
 BAD_REQUEST = response(400, {"error": "Invalid request"})
 HTML_400 = response(400, b"<html>")
@@ -177,12 +174,9 @@ NAMED_SO = response(200, bet() | {"game": "NOT_FOUND"})
         pytest.param([_reused(NONE_SUCH), NONE_SUCH], 0, [False, True], BetNotFound, id="confirmed"),
         pytest.param([_reused(NONE_SUCH_ESCAPED), FOUND], 0, [False, True], OpenBet, id="in other letters"),
         pytest.param([_reused(NONE_SUCH), FOUND], 0, [False, True], OpenBet, id="left over"),
-        pytest.param([_reused(NONE_SUCH)] * 2 + [FOUND], 0, [False, True, True], OpenBet, id="left over twice"),
         pytest.param([_reused(NONE_SUCH), LOST], 0, [False, True], NoAnswerError, id="lost"),
-        pytest.param([_reused(NONE_SUCH), REFUSED], 0, [False, True], NoAnswerError, id="refused"),
         pytest.param([_reused(NONE_SUCH), SILENT], 2, [False, True], NoAnswerError, id="silent"),
         pytest.param([_reused(NONE_SUCH), BROKEN], 0, [False, True], ServiceError, id="what it says is believed"),
-        pytest.param([_reused(NONE_SUCH), UNREADABLE], 0, [False, True], UnexpectedResponseError, id="unreadable"),
         pytest.param([_reused(NONE_SUCH), LOST, NONE_SUCH], 1, [False, True, True], BetNotFound, id="repeated"),
         pytest.param([LOST, _reused(NONE_SUCH), FOUND], 1, [False, False, True], OpenBet, id="it is no repeat"),
     ],
@@ -257,32 +251,18 @@ def test_look_ups_alone_take_a_connection_that_is_there(operation: Operation[Any
     ("outcomes", "attempts", "ending"),
     [
         pytest.param([FOUND], 1, OpenBet, id="found"),
-        pytest.param([response(200, {"status": "NOT_FOUND"})], 1, BetNotFound, id="not found is a result"),
         pytest.param([REFUSED, FOUND], 2, OpenBet, id="connection refused, then found"),
-        pytest.param([SLOW_CONNECT, FOUND], 2, OpenBet, id="connecting took too long, then found"),
         pytest.param([LOST, FOUND], 2, OpenBet, id="connection lost, then found"),
         pytest.param([BUSY, FOUND], 2, OpenBet, id="429, then found"),
-        pytest.param([BROKEN, FOUND], 2, OpenBet, id="500, then found"),
-        pytest.param([response(599), FOUND], 2, OpenBet, id="599, then found"),
-        pytest.param([BAD_GATEWAY, LOST, FOUND], 3, OpenBet, id="two failures, then found"),
         pytest.param([REFUSED] * 3, 3, RequestNotSentError, id="never connected"),
         pytest.param([REFUSED, LOST, REFUSED], 3, NoAnswerError, id="one attempt left us"),
-        pytest.param([BROKEN, REFUSED, REFUSED], 3, NoAnswerError, id="one attempt was answered"),
         pytest.param([LOST] * 3, 3, NoAnswerError, id="always lost"),
         pytest.param([BUSY] * 3, 3, RateLimitedError, id="always 429"),
         pytest.param([LOST, LOST, BROKEN], 3, ServiceError, id="the last word counts"),
-        pytest.param([BROKEN, BROKEN, LOST], 3, NoAnswerError, id="the last word counts, the other way round"),
         pytest.param([SILENT], 1, NoAnswerError, id="a read timeout is not repeated"),
-        pytest.param([BROKEN, SILENT], 2, NoAnswerError, id="nor after another failure"),
         pytest.param([response(600)], 1, UnexpectedResponseError, id="600 is not repeated"),
         pytest.param([UNREADABLE], 1, UnexpectedResponseError, id="an unreadable 200 is not repeated"),
-        pytest.param([TOO_LONG], 1, UnexpectedResponseError, id="too long a body is not repeated"),
-        pytest.param([EMPTY_204], 1, UnexpectedResponseError, id="204 is not repeated"),
-        pytest.param([REDIRECT], 1, UnexpectedResponseError, id="a redirect is not repeated"),
         pytest.param([BAD_REQUEST], 1, BadRequestError, id="400 is not repeated"),
-        pytest.param([UNKNOWN_OPERATOR], 1, AuthenticationError, id="401 is not repeated"),
-        pytest.param([INACTIVE], 1, OperatorInactiveError, id="403 is not repeated"),
-        pytest.param([NOT_FOUND], 1, UnexpectedResponseError, id="404 is not repeated"),
         pytest.param([response(428), FOUND], 1, UnexpectedResponseError, id="428 is not repeated"),
     ],
 )
@@ -300,50 +280,28 @@ def test_a_lookup_is_repeated_where_that_can_help(outcomes: list[Outcome], attem
     ("outcomes", "attempts", "ending", "cause"),
     [
         pytest.param([GRANTED], 1, GrantAccepted, None, id="granted"),
-        pytest.param([REFUSED, GRANTED], 2, GrantAccepted, None, id="refused connection, then granted"),
-        pytest.param([BUSY, GRANTED], 2, GrantAccepted, None, id="429, then granted"),
         pytest.param([SILENT, GRANTED], 2, GrantAccepted, None, id="a grant is repeated after a read timeout"),
-        pytest.param([LOST, GRANTED], 2, GrantAccepted, None, id="lost, then granted"),
-        pytest.param([BROKEN, GRANTED], 2, GrantAccepted, None, id="500, then granted"),
         pytest.param([UNREADABLE, GRANTED], 2, GrantAccepted, None, id="unreadable 200, then granted"),
         pytest.param([DUPLICATE], 1, FreeBetRejectedError, None, id="refused at once"),
         pytest.param([BUSY, DUPLICATE], 2, FreeBetRejectedError, None, id="429 leaves no doubt"),
-        pytest.param([REFUSED, NO_INSTANCE], 2, FreeBetRejectedError, None, id="refused after a failure to connect"),
         pytest.param([LOST, BAD_COUNT], 2, FreeBetRejectedError, None, id="a refusal by the request ends the doubt"),
         pytest.param([CODE_OF_TOMORROW], 1, FreeBetRejectedError, None, id="a new code without doubt"),
         pytest.param([BAD_REQUEST], 1, BadRequestError, None, id="400 of another shape"),
-        pytest.param([HTML_400], 1, UnexpectedResponseError, None, id="400 from a gateway"),
-        pytest.param([UNKNOWN_OPERATOR], 1, AuthenticationError, None, id="401"),
-        pytest.param([INACTIVE], 1, OperatorInactiveError, None, id="403"),
-        pytest.param([NOT_FOUND], 1, UnexpectedResponseError, None, id="404"),
-        pytest.param([REDIRECT], 1, UnexpectedResponseError, None, id="a redirect"),
         pytest.param([BUSY] * 3, 3, RateLimitedError, None, id="always 429"),
         pytest.param([REFUSED] * 3, 3, RequestNotSentError, None, id="never connected"),
-        pytest.param([SLOW_CONNECT] * 3, 3, RequestNotSentError, None, id="never connected in time"),
         pytest.param(
             [BUSY, REFUSED, REFUSED], 3, RateLimitedError, None, id="the last answer is told, not the silence"
         ),
         pytest.param([SILENT] * 3, 3, OutcomeUnknownError, TransportError, id="always silent"),
         pytest.param([LOST] * 3, 3, OutcomeUnknownError, TransportError, id="always lost"),
         pytest.param([BROKEN] * 3, 3, OutcomeUnknownError, ServiceError, id="always 500"),
-        pytest.param([UNREADABLE] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="always unreadable"),
-        pytest.param([TOO_LONG] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="always too long"),
-        pytest.param([EMPTY_204] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="204"),
-        pytest.param([PARTIAL_206] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="206"),
         pytest.param([NO_SUCH_STATUS] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="999"),
-        pytest.param([response(101)] * 3, 3, OutcomeUnknownError, UnexpectedResponseError, id="101"),
         pytest.param([LOST, BAD_REQUEST], 2, OutcomeUnknownError, BadRequestError, id="lost, then 400 without a code"),
-        pytest.param([LOST, UNKNOWN_OPERATOR], 2, OutcomeUnknownError, AuthenticationError, id="lost, then 401"),
-        pytest.param([SILENT, INACTIVE], 2, OutcomeUnknownError, OperatorInactiveError, id="silent, then 403"),
-        pytest.param([BROKEN, NOT_FOUND], 2, OutcomeUnknownError, UnexpectedResponseError, id="500, then 404"),
-        pytest.param([LOST, REDIRECT], 2, OutcomeUnknownError, UnexpectedResponseError, id="lost, then a redirect"),
         pytest.param([LOST, BUSY, BUSY], 3, OutcomeUnknownError, RateLimitedError, id="lost, then 429"),
         pytest.param([LOST, REFUSED, REFUSED], 3, OutcomeUnknownError, TransportError, id="lost, then no connection"),
         pytest.param(
             [LOST, CODE_OF_TOMORROW], 2, OutcomeUnknownError, FreeBetRejectedError, id="lost, then a new code"
         ),
-        pytest.param([LOST, NO_INSTANCE], 2, OutcomeUnknownError, FreeBetRejectedError, id="lost, then no instance"),
-        pytest.param([SILENT, DUPLICATE], 2, OutcomeUnknownError, FreeBetRejectedError, id="silent, then a duplicate"),
     ],
 )
 def test_a_grant_tells_whether_it_was_made(
@@ -370,10 +328,7 @@ _COUNTS = "Count it as granted; never send another reference for it."
     [
         pytest.param([DUPLICATE], False, id="no doubt before"),
         pytest.param([BUSY, DUPLICATE], False, id="429 before"),
-        pytest.param([REFUSED, DUPLICATE], False, id="a failure to connect before"),
         pytest.param([SILENT, DUPLICATE], True, id="silence before"),
-        pytest.param([LOST, DUPLICATE], True, id="a lost connection before"),
-        pytest.param([BROKEN, DUPLICATE], True, id="500 before"),
         pytest.param([UNREADABLE, DUPLICATE], True, id="an unreadable 200 before"),
         pytest.param([LOST, REFUSED, DUPLICATE], True, id="doubt is not forgotten"),
     ],
@@ -414,19 +369,11 @@ def test_a_repeat_is_the_very_same_request(operation: Operation[Any]) -> None:
     assert played.steps[0] == Sign(operation.to_sign, 30.0)
 
 
-def test_attempts_are_numbered_and_named() -> None:
-    """Whoever watches learns which attempt of which call it is (docs/decisions/0004)."""
-    played = play(a_grant(), [LOST, GRANTED])
-    sends = [(step.attempt, step.operation_name) for step in played.steps if isinstance(step, Send)]
-    assert sends == [(1, "free-bet/grant"), (2, "free-bet/grant")]
-
-
 @pytest.mark.parametrize(
     ("jitter", "policy", "waits"),
     [
         pytest.param(0.0, {}, [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], id="doubling up to the longest"),
         pytest.param(1.0, {}, [0.1, 0.2, 0.4, 0.8, 1.6, 2.5, 2.5], id="cut by half at most"),
-        pytest.param(0.0, {"base_delay_seconds": 0.0}, [0.0] * 7, id="no waiting"),
         pytest.param(0.0, {"max_delay_seconds": 0.3}, [0.2] + [0.3] * 6, id="a shorter longest"),
     ],
 )
@@ -440,25 +387,13 @@ def test_waits_double_and_are_spread(jitter: float, policy: dict[str, float], wa
     ("value", "waits"),
     [
         pytest.param(b"2", [2.0], id="seconds"),
-        pytest.param(b" 2 ", [2.0], id="seconds with spaces"),
-        pytest.param(b"0", [0.2], id="zero: our own wait"),
         pytest.param(b"Tue, 14 Nov 2023 22:13:23 GMT", [3.0], id="a date"),
-        pytest.param(b"Tuesday, 14-Nov-23 22:13:23 GMT", [3.0], id="a date of RFC 850"),
-        pytest.param(b"Tue Nov 14 22:13:23 2023", [3.0], id="a date of asctime"),
         pytest.param(b"Tue, 14 Nov 2023 22:13:19 GMT", [0.2], id="a date gone by: our own wait"),
         pytest.param(b"20", [20.0], id="as long as allowed"),
         pytest.param(b"21", [], id="longer than allowed: ends at once"),
-        pytest.param(b"Tue, 14 Nov 2023 22:13:41 GMT", [], id="a date further off than allowed"),
-        pytest.param(b"999999999", [], id="for ever"),
         pytest.param(b"soon", [0.2], id="junk: a word"),
-        pytest.param(b"", [0.2], id="junk: empty"),
         pytest.param(b"-1", [0.2], id="junk: negative"),
-        pytest.param(b"-1.5", [0.2], id="junk: a negative fraction"),
-        pytest.param(b"1e1", [0.2], id="junk: an exponent"),
-        pytest.param("٣".encode(), [0.2], id="junk: another alphabet's digit"),
         pytest.param(b"9" * 5000, [0.2], id="junk: 5000 digits"),
-        pytest.param(b"Tue, 99 Nov 2023 22:13:23 GMT", [0.2], id="junk: no such day"),
-        pytest.param(b"\xff\xfe", [0.2], id="junk: bytes"),
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])

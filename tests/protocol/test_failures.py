@@ -5,8 +5,7 @@ import re
 import time
 import tracemalloc
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -39,7 +38,6 @@ from tests.support.wire import (
     bet,
     examples,
     game,
-    game_instance,
     grant_operation,
     granted,
     response,
@@ -81,8 +79,6 @@ def _error(call: Operation[Any], answer: HttpReply) -> ApiError:
     ("body", "message"),
     [
         pytest.param({"error": "Invalid request"}, "Invalid request", id="error"),
-        pytest.param({"error": "no", "more": [1]}, "no", id="error and more"),
-        pytest.param({"error": ""}, "", id="an empty error"),
         pytest.param({"status": "BAD_REQUEST", "error": "Either one"}, "Either one", id="status and error"),
     ],
 )
@@ -128,14 +124,9 @@ def test_a_refusal_of_another_endpoint_is_a_bad_request(call: Operation[Any]) ->
     "body",
     [
         pytest.param({"success": True, "message": "m", "error_code": "X"}, id="success is true"),
-        pytest.param({"success": 0, "message": "m", "error_code": "X"}, id="success is 0"),
         pytest.param({"message": "m", "error_code": "X"}, id="no success"),
         pytest.param({"success": False, "message": "m"}, id="no code"),
         pytest.param({"success": False, "error_code": "X"}, id="no message"),
-        pytest.param({"success": False, "message": "m", "error_code": 5}, id="a number for a code"),
-        pytest.param({"success": False, "message": None, "error_code": "X"}, id="null for a message"),
-        pytest.param([REFUSAL], id="inside a list"),
-        pytest.param({}, id="an empty object"),
     ],
 )
 def test_a_refusal_has_all_its_parts(body: object) -> None:
@@ -192,17 +183,10 @@ def test_401_and_403(call: Operation[Any], status: int, kind: type[ApiError], te
 UNREADABLE = [
     pytest.param(b"", id="empty"),
     pytest.param(b"<html><h1>Log in</h1></html>", id="HTML"),
-    pytest.param(b"Unauthorized", id="plain text"),
     pytest.param(b'{"error":"no"', id="cut off"),
-    pytest.param(b'"no"', id="a JSON text"),
     pytest.param(b'{"error":5}', id="a number for the text"),
-    pytest.param(b'{"error":null}', id="null for the text"),
-    pytest.param(b'{"message":"no"}', id="another shape"),
     pytest.param(b'\xef\xbb\xbf{"error":"no"}', id="a byte order mark"),
     pytest.param('{"error":"no"}'.encode("utf-16"), id="UTF-16"),
-    pytest.param(b'{"error":"\xe9"}', id="Latin-1"),
-    pytest.param(b'{"a":' * 10**5, id="deep nesting"),
-    pytest.param(b"\x1f\x8b\x08\x00", id="gzip"),
     pytest.param(b'{"error":"' + b"x" * 70_000 + b'"}', id="over 64 KiB"),
 ]
 
@@ -289,30 +273,15 @@ def test_a_200_that_cannot_be_read(call: Operation[Any], body: bytes) -> None:
     ("call", "body", "path"),
     [
         pytest.param(GAMES, {}, "games: Field required", id="no games"),
-        pytest.param(GAMES, {"games": None}, "games: ", id="games of null"),
-        pytest.param(GAMES, {"games": {}}, "games: ", id="games in an object"),
         pytest.param(GAMES, [game()], "the body: ", id="a bare list"),
         pytest.param(GAMES, {"games": [game(), game(rtp="97")]}, "games[1].rtp: ", id="text for an RTP"),
-        pytest.param(
-            GAMES,
-            {"games": [game(instances=[game_instance(active="yes")])]},
-            "games[0].instances[0].active: ",
-            id="text for a bool",
-        ),
         pytest.param(BET, bet("PENDING"), "status: must be one of 'OPEN'", id="an unknown bet status"),
-        pytest.param(BET, bet(wager=100.5), "wager: must be a whole number", id="half a cent"),
-        pytest.param(BET, bet(wager="100"), "wager: must be a whole number", id="cents in a text"),
         pytest.param(BET, round_of(), "status: must be one of 'OPEN'", id="a round for a bet"),
-        pytest.param(ROUND, round_of(status="CLOSED"), "status: must be one of 'OK'", id="an unknown round status"),
         pytest.param(
             ROUND, round_of(*[bet()] * 3, bet(wager=None)), "bets[3].wager: must be a whole", id="null for a wager"
         ),
-        pytest.param(ROUND, round_of(bet("NOT_FOUND")), "bets[0].status: must be", id="a bet of a round not found"),
-        pytest.param(ROUND, bet(), "status: must be one of 'OK'", id="a bet for a round"),
-        pytest.param(ROUND, {"status": "BAD_REQUEST", "error": "x"}, "status: must be one of", id="a 400 with 200"),
         pytest.param(GRANT, REFUSAL, "success: ", id="a refusal with 200"),
         pytest.param(GRANT, granted(free_bet_id=None), "free_bet_id: ", id="a grant without an id"),
-        pytest.param(GRANT, {"error": "no"}, "success: Field required", id="an error with 200"),
     ],
 )
 def test_a_200_that_does_not_fit(call: Operation[Any], body: object, path: str) -> None:
@@ -438,16 +407,12 @@ def _after(value: bytes, *, unix_millis: int = NOW_MILLIS) -> float | None:
         pytest.param(b"0", 0.0, id="none"),
         pytest.param(b"5", 5.0, id="seconds"),
         pytest.param(b"  120 ", 120.0, id="spaces around"),
-        pytest.param(b"007", 7.0, id="leading zeros"),
         pytest.param(b"999999999", 999_999_999.0, id="the most there is"),
         pytest.param(b"Sat, 21 Nov 2026 12:00:30 GMT", 30.0, id="a date"),
         pytest.param(b"Saturday, 21-Nov-26 12:00:30 GMT", 30.0, id="a date of the second kind"),
         pytest.param(b"Sat Nov 21 12:00:30 2026", 30.0, id="a date of the third kind, without a zone"),
-        pytest.param(b"Sat, 21 Nov 2026 12:00:30 -0000", 30.0, id="a date that names no zone on purpose"),
         pytest.param(b"Sat, 21 Nov 2026 14:00:30 +0200", 30.0, id="a date of another zone"),
         pytest.param(b"Sat, 21 Nov 2026 11:59:59 GMT", 0.0, id="a date in the past"),
-        pytest.param(b"Sat, 21 Nov 2026 12:00:00 GMT", 0.0, id="now"),
-        pytest.param(b"Fri, 31 Dec 9999 23:59:59 GMT", 251_607_038_399.0, id="the last date"),
     ],
 )
 def test_retry_after(value: bytes, seconds: float) -> None:
@@ -459,43 +424,23 @@ def test_retry_after(value: bytes, seconds: float) -> None:
     "value",
     [
         b"",
-        b" ",
         b"-1",
         b"+5",
-        b"-1.5",
         b"1.",
-        b".5",
-        b"1.-5",
-        b"1.5.5",
         b"1." + b"0" * 21,
-        b"1234567890.5",
         b"9" * 5000 + b".5",
         b"1_0",
-        b"1.5_0",
         b"1e3",
-        b"1.5e3",
-        b"1e400",
         b"nan",
-        b"inf",
         b"Infinity",
-        b"1.\xb2",
-        "\u0661.\u0665".encode(),
         b"5s",
-        b"0x10",
-        b"1234567890",
         b"9" * 5000,
-        b"\xb2",
         b"\xd9\xa5",
         b"soon",
-        b"GMT",
         b"Sat, 32 Nov 2026 12:00:30 GMT",
-        b"Sat, 21 Nov 99999 12:00:30 GMT",
         b"Sat, 21 Nov 99999999999999999999 12:00:30 GMT",
         b"Sat, 21 Nov 2026 12:00:30 +99999999999999",
         b"Sat, 21 Nov 2026 25:00:00 GMT",
-        b"Sat, 21 Nov 2026 12:00:30 +9999999",
-        b"1 Jan 1 00:00 +9999",
-        b"2026-11-21T12:00:30Z",
         b"\x00",
     ],
 )
@@ -535,14 +480,6 @@ def test_retry_after_does_not_ask_the_local_time_zone() -> None:
     assert time.timezone != 0
     for value in (b"Sat Nov 21 12:00:30 2026", b"Sat, 21 Nov 2026 12:00:30 -0000", b"Sat, 21 Nov 2026 12:00:30 GMT"):
         assert _after(value) == pytest.approx(30.0)
-
-
-@given(strategies.integers(0, 10**9))
-@examples(60)
-def test_any_date_comes_back(seconds: int) -> None:
-    """A date written by another library is so many seconds away (the specification is silent; §7.3)."""
-    value = format_datetime(NOW + timedelta(seconds=seconds), usegmt=True).encode()
-    assert _after(value) == pytest.approx(seconds)
 
 
 @given(strategies.binary(max_size=40) | strategies.text("0123456789 :,+-SatNovGMT.", max_size=40).map(str.encode))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -22,25 +21,6 @@ def test_the_defaults() -> None:
         "max_delay_seconds": 5.0,
         "max_retry_after_seconds": 60.0,
     }
-
-
-@pytest.mark.parametrize(
-    ("attempts", "jitter", "seconds"),
-    [
-        pytest.param(1, 0.0, 0.2, id="the first wait"),
-        pytest.param(2, 0.0, 0.4, id="the second is twice as long"),
-        pytest.param(3, 0.0, 0.8, id="the third again"),
-        pytest.param(5, 0.0, 3.2, id="the last below the bound"),
-        pytest.param(6, 0.0, 5.0, id="the bound"),
-        pytest.param(10**9, 0.0, 5.0, id="far beyond it"),
-        pytest.param(1, 1.0, 0.1, id="cut by half at most"),
-        pytest.param(6, 1.0, 2.5, id="the bound, cut by half"),
-        pytest.param(6, 0.5, 3.75, id="in between"),
-    ],
-)
-def test_waits_double_and_are_cut_at_random(attempts: int, jitter: float, seconds: float) -> None:
-    """Waits double up to a bound, each cut by up to half, so that clients do not return in step."""
-    assert RetryPolicy().delay_seconds(attempts, jitter) == pytest.approx(seconds)
 
 
 @given(
@@ -92,14 +72,3 @@ def test_waits_are_numbers(name: str, seconds: object) -> None:
     wrong: dict[str, Any] = {name: seconds}
     with pytest.raises(TypeError, match=rf"^{name} must be a number of seconds, not {type(seconds).__name__}"):
         RetryPolicy(**wrong)
-
-
-def test_a_policy_is_a_value() -> None:
-    """It is frozen, comparable, hashable and travels."""
-    policy = RetryPolicy(max_retries=5)
-    assert policy == pickle.loads(pickle.dumps(policy)) == dataclasses.replace(RetryPolicy(), max_retries=5)
-    assert len({policy, RetryPolicy(max_retries=5)}) == 1
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        policy.max_retries = 1  # type: ignore[misc]  # that is the point
-    with pytest.raises(TypeError):
-        RetryPolicy(3)  # type: ignore[call-arg]  # swapped numbers would go unnoticed

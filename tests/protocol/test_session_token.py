@@ -51,29 +51,6 @@ def test_the_payload() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "data"),
-    [
-        pytest.param({"balance": Decimal("12.50")}, b'{"balance":12.50}', id="a balance, digit for digit"),
-        pytest.param({"balance": Decimal(0)}, b'{"balance":0}', id="a balance of nothing is one"),
-        pytest.param({"name": "Ann"}, b'{"name":"Ann"}', id="a name"),
-        pytest.param({"name": ""}, b'{"name":""}', id="an empty name is one"),
-        pytest.param({"timestamp": 0}, b'{"timestamp":0}', id="the epoch is a time"),
-        pytest.param(
-            {"balance": Decimal("12345678901234567.89"), "name": "日本", "timestamp": 5},
-            '{"balance":12345678901234567.89,"name":"日本","timestamp":5}'.encode(),
-            id="all of them",
-        ),
-    ],
-)
-def test_the_data(changes: JsonObject, data: bytes) -> None:
-    """Balance in exact currency units, name and milliseconds stand in data, each only when given (spec §5)."""
-    claims = replace(CLAIMS, **changes)
-    payload = payload_of(claims, {})
-    assert payload.endswith(b',"data":' + data + b"}")
-    assert _read(payload) == claims
-
-
 def test_claims_of_one_s_own() -> None:
     """More claims follow ours, and come back (spec §5)."""
     payload = payload_of(CLAIMS, {"locale": "de", "limits": [1, Decimal("0.10")]})
@@ -94,11 +71,6 @@ def test_what_is_signed(key_id: str | None, header: bytes) -> None:
     assert b"=" not in signed
     assert assembled(signed, b"\xff\xfe") == signed.decode() + ".__4"
     assert ALGORITHM == "RS256"
-
-
-def test_reserved_claims() -> None:
-    """The claims that only the builder sets (spec §5)."""
-    assert {"iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"} == RESERVED_CLAIMS
 
 
 MISTYPED: list[tuple[str, object]] = [

@@ -24,16 +24,13 @@ from game_operator import (
     RollbackCall,
     WithdrawCall,
 )
-from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS
+from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID
 from game_operator.protocol.exact_json import read_json
 from game_operator.protocol.signing import verify
 from game_operator.protocol.webhook import (
     BATCH_PATHS,
     OPERATIONS,
-    BatchItem,
-    Oddity,
     encode_call,
-    names_found,
     read_batch,
     read_call,
 )
@@ -177,29 +174,6 @@ def test_the_service_s_side_writes_the_pinned_bodies(name: str) -> None:
     assert encode_call(CASES[name]) == (VECTORS / "webhooks" / f"{name}.body").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("call", "body"),
-    [
-        pytest.param(
-            RollbackCall(player_id="p", bet_id="b"), b'{"player_id":"p","action":"BET","action_id":"b"}', id="no amount"
-        ),
-        pytest.param(
-            DepositCall(player_id="p", amount_cents=1, action="JACKPOT", tx_id="t"),
-            b'{"player_id":"p","amount":1,"action":{"type":"JACKPOT"},"tx_id":"t"}',
-            id="no bet",
-        ),
-        pytest.param(
-            DepositCall(player_id="p", bet_id="b", amount_cents=0, free_bets=(FreeBet(won_cents=0), FreeBet())),
-            b'{"player_id":"p","amount":0,"action":{"type":"BET","bets":[{"won":0},{}]},"action_id":"b","tx_id":"deposit:bet:b"}',
-            id="free bets that tell little",
-        ),
-    ],
-)
-def test_what_a_call_has_not_is_not_written(call: WebhookCall, body: bytes) -> None:
-    """Left out, and not null, which would count as present (docs/decisions/0010)."""
-    assert encode_call(call) == body
-
-
 def test_every_pinned_body_is_tried() -> None:
     """No vector lies about untested, and every webhook has some (spec §4.1)."""
     assert {path.stem for path in (VECTORS / "webhooks").glob("*.body")} == set(CASES)
@@ -264,22 +238,6 @@ def test_a_dot_steps_into_an_object_and_is_no_name() -> None:
     refused("deposit", without(body, "action"), "must have action.type or won")
 
 
-@pytest.mark.parametrize("operation", SAMPLES)
-def test_player_id_is_needed(operation: str) -> None:
-    """Every call names its player, and by that name alone (spec §4.1; docs/decisions/0010)."""
-    refused(operation, without(SAMPLES[operation], "player_id") | {"player": "p1"}, "^player_id is missing$")
-
-
-@pytest.mark.parametrize("operation", MOVING)
-def test_bet_id_is_needed(operation: str) -> None:
-    """What moves money for a bet names it (docs/decisions/0010)."""
-    refused(
-        operation,
-        without(SAMPLES[operation], "action_id"),
-        r"^bet_id \(action_id or bet_id or reference_id\) is missing$",
-    )
-
-
 def test_a_player_balance_needs_no_more() -> None:
     """A balance is asked for by player; whatever else is there is kept and means nothing (spec §4.1)."""
     call = read("player-balance", {"player_id": "p1", "amount": "x", "action": 5, "action_id": None, "tx_id": []})
@@ -293,30 +251,19 @@ IDS = [
     for field, name in (("player_id", "player_id"), ("bet_id", "action_id"), ("tx_id", "tx_id"))
     if operation != "player-balance" or field == "player_id"
 ]
-every_id = pytest.mark.parametrize(("operation", "field", "name"), IDS)
 #: What an id may be is the call's to say (tests/models/test_webhooks.py); here, what of JSON reaches it.
 EACH_ID = [pytest.param(*each, id="-".join(each[:2])) for each in IDS]
 
 
 BAD_IDS = [
-    pytest.param("null", id="null"),
     pytest.param("5", id="a number"),
     pytest.param('"a\\u0000b"', id="U+0000 inside"),
     pytest.param('""', id="empty"),
-    pytest.param('" "', id="a space"),
-    pytest.param('"\\t\\n\\r\\f"', id="control white space"),
     pytest.param('"\\u00a0\\u2003\\u3000\\u2028\\u0085"', id="white space of other scripts"),
-    pytest.param('"\\u0000"', id="U+0000"),
     pytest.param('"\\ud800"', id="a high surrogate alone"),
     pytest.param('"a\\udc00"', id="a low surrogate alone"),
-    pytest.param('"\\udc00\\ud800"', id="surrogates the wrong way round"),
-    pytest.param("0", id="nothing"),
-    pytest.param("5.0", id="a decimal"),
     pytest.param("true", id="true"),
-    pytest.param("false", id="false"),
     pytest.param("[]", id="an array"),
-    pytest.param('["p1"]', id="an id in an array"),
-    pytest.param("{}", id="an object"),
     pytest.param('"' + "x" * 10_000 + '"', id="10,000 letters"),
 ]
 
@@ -329,17 +276,13 @@ def test_ids_that_cannot_be(operation: str, field: str, name: str, text: str) ->
 
 KEPT_IDS = [
     pytest.param(" b1 ", id="blanks around"),
-    pytest.param("\u200b", id="a zero-width space"),
     pytest.param("B1", id="capitals"),
     pytest.param("é", id="composed"),
     pytest.param("e\u0301", id="decomposed"),
-    pytest.param("ﬁ", id="a ligature"),
     pytest.param("🎲👩‍👩‍👧", id="emoji"),
     pytest.param("אב\u202egnp", id="right to left"),
     pytest.param("'; DROP TABLE bets; --", id="SQL"),
     pytest.param("<script>\r\nx", id="markup and line ends"),
-    pytest.param("\x01\x1f\x7f", id="control characters"),
-    pytest.param("null", id="the text null"),
 ]
 
 
@@ -366,39 +309,15 @@ def test_the_longest_ids(operation: str, field: str, name: str, letter: str) -> 
 @pytest.mark.parametrize(
     ("text", "cents"),
     [
-        pytest.param("1", 1, id="one cent"),
-        pytest.param("500", 500, id="whole"),
         pytest.param("500.0", 500, id="with a zero behind"),
-        pytest.param("500.000000000000000000000000000000", 500, id="with many"),
-        pytest.param("2147483648", 2**31, id="32 bits"),
         pytest.param("9007199254740993", None, id="above the largest, and not exact in a float"),
         pytest.param("1000000000000000", 10**15, id="the largest"),
-        pytest.param("1000000000000000.0", 10**15, id="the largest, with a zero behind"),
         pytest.param("1000000000000001", None, id="one more"),
-        pytest.param("1000000000000000.01", None, id="a little more"),
-        pytest.param("1" + "0" * 30, None, id="10^30"),
-        pytest.param("9" * 600, None, id="600 digits"),
-        pytest.param("9" * 5000, None, id="5,000 digits"),
-        pytest.param('"500"', None, id="text"),
-        pytest.param("5.5", None, id="half a cent"),
         pytest.param("499.9999999999999999999999999999999999", None, id="just below"),
         pytest.param("5e2", None, id="an exponent"),
-        pytest.param("5E2", None, id="a capital exponent"),
-        pytest.param("5.0e2", None, id="a point and an exponent"),
-        pytest.param("50.0e1", None, id="whole all the same"),
-        pytest.param("500e0", None, id="an exponent of nothing"),
-        pytest.param("1e400", None, id="beyond a float"),
         pytest.param("true", None, id="true"),
-        pytest.param("false", None, id="false"),
-        pytest.param("NaN", None, id="NaN"),
-        pytest.param("Infinity", None, id="Infinity"),
-        pytest.param("-1", None, id="negative"),
         pytest.param("-0.01", None, id="a little negative"),
-        pytest.param("-500.0", None, id="negative, with a zero behind"),
-        pytest.param("null", None, id="null"),
         pytest.param("[]", None, id="an array"),
-        pytest.param("[500]", None, id="an amount in an array"),
-        pytest.param("{}", None, id="an object"),
     ],
 )
 def test_amounts(operation: str, text: str, cents: int | None) -> None:
@@ -410,11 +329,6 @@ def test_amounts(operation: str, text: str, cents: int | None) -> None:
             assert (amount, type(amount)) == (cents, int)
             return
         refused(operation, body, "^amount_cents|is not JSON|digits in a row")
-
-
-def test_ten_trillion_units() -> None:
-    """The largest amount is that of the notes (docs/decisions/0010)."""
-    assert MAX_AMOUNT_CENTS == 10**15
 
 
 @pytest.mark.parametrize("text", ["0", "0.0", "-0", "-0.0"])
@@ -550,7 +464,6 @@ def test_other_shapes(operation: str) -> None:
     [
         pytest.param('{"a":1,"a":1}', "stands twice", id="a member twice"),
         pytest.param('[[{"a":{"b":1,"b":2}}]]', "stands twice", id="a member twice further down"),
-        pytest.param("NaN", "is not JSON", id="NaN"),
         pytest.param('[{"a":-Infinity}]', "is not JSON", id="Infinity further down"),
         pytest.param("[" * 64 + "]" * 64, "more than 64 levels", id="65 levels with the body's own"),
         pytest.param("9" * 601, "digits in a row", id="an endless number"),
@@ -565,12 +478,8 @@ def test_what_is_no_json_in_a_field_that_means_nothing(operation: str, text: str
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("null", id="null"),
-        pytest.param("1e400", id="beyond a float"),
         pytest.param('"\\ud800\\u0000"', id="text that no database keeps"),
         pytest.param("[" * 63 + "]" * 63, id="64 levels with the body's own"),
-        pytest.param("9" * 600, id="600 digits"),
-        pytest.param('{"a":[1.50,{"b":null}]}', id="whatever else"),
     ],
 )
 def test_unknown_fields_are_kept(operation: str, text: str) -> None:
@@ -674,12 +583,6 @@ def test_a_deposit_s_action_must_say_what_it_is() -> None:
         pytest.param([], (), [], id="none"),
         pytest.param([{}], (FreeBet(),), [], id="one that tells nothing"),
         pytest.param(
-            [{"id": "f1", "round_id": "r1", "wager": 100, "won": 0.0, "extra": 1}],
-            (FreeBet(id="f1", round_id="r1", wager_cents=100, won_cents=0),),
-            [],
-            id="whole",
-        ),
-        pytest.param(
             [{"id": 5, "round_id": "a\0", "wager": "100", "won": -1}, {"id": "f2"}],
             (FreeBet(), FreeBet(id="f2")),
             ["free_bets.id", "free_bets.round_id", "free_bets.wager", "free_bets.won"],
@@ -687,7 +590,6 @@ def test_a_deposit_s_action_must_say_what_it_is() -> None:
         ),
         pytest.param([{"id": "f1"}, 5], (), ["free_bets"], id="one that is no object"),
         pytest.param({"id": "f1"}, (), ["free_bets"], id="no array"),
-        pytest.param(None, (), ["free_bets"], id="null"),
     ],
 )
 def test_free_bets(bets: object, read_as: tuple[FreeBet, ...], odd: list[str]) -> None:
@@ -720,22 +622,6 @@ def test_a_withdraw_s_bytes_are_no_deposit_under_other_names_either(action: str 
     for operation in ("withdraw", "rollback"):
         refused(operation, withdraw | {"type": "BET"}, "only a deposit has type; this looks like another call", FLAT)
     assert read("player-balance", withdraw | {"type": "BET"}, FLAT).player_id == "p1"
-
-
-def test_names_found() -> None:
-    """Which name each field was found under, for people who look at a sample."""
-    assert names_found("withdraw", WITHDRAW, PROFILE) == {
-        "player_id": "player_id",
-        "bet_id": "action_id",
-        "tx_id": "tx_id",
-        "amount_cents": "amount",
-        "action": "action",
-        "instance_id": "instance_id",
-        "game": "game",
-    }
-    found = names_found("deposit", DEPOSIT, PROFILE)
-    assert (found["action"], found["won_cents"], found["round_id"]) == ("action.type", "action.won", "action.round_id")
-    assert names_found("deposit", {"player_id": None}, PROFILE) == {"player_id": "player_id"}
 
 
 def _parser(result: object) -> Callable[[str, bytes], Any]:
@@ -772,7 +658,6 @@ def test_a_parser_of_the_operator_s_own() -> None:
 @pytest.mark.parametrize(
     "junk",
     [
-        pytest.param(None, id="nothing"),
         pytest.param({"player_id": "p1"}, id="a dict"),
         pytest.param(WithdrawCall, id="a class"),
         pytest.param(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=1), id="a call of another path"),
@@ -902,9 +787,6 @@ BATCH: list[Body] = [DEPOSIT, CLAIM | {"action_id": "c1", "tx_id": "t2"}]
     "body",
     [
         pytest.param(wire(BATCH), id="an array"),
-        pytest.param(wire({"bets": BATCH}), id="an object"),
-        pytest.param(wire({"count": 2, "bets": BATCH, "more": {"bets": [1]}}), id="an object with more"),
-        pytest.param(json.dumps({"a": [], "bets": BATCH}, indent=2).encode(), id="indented"),
     ],
 )
 def test_batches(body: bytes) -> None:
@@ -943,17 +825,6 @@ def test_an_item_s_bytes_are_not_written_anew() -> None:
     (item,) = read_batch(wire([DEPOSIT | {"amount": hole()}], "5e2"), PROFILE)
     assert (item.call, b'"amount": 5e2' in item.body) == (None, True)
     refused("deposit", item.body, "^amount_cents")
-
-
-def test_items_and_oddities_are_values() -> None:
-    """They can be compared, and not changed on their way to the log."""
-    item, oddity = BatchItem("t1", None), Oddity("game", 5)
-    assert (item.problem, item.body, oddity.absent) == ("", b"", False)
-    for value, name in ((item, "problem"), (oddity, "field")):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(value, name, "changed")
-        with pytest.raises((AttributeError, TypeError)):
-            setattr(value, "colour", "red")  # noqa: B010 - to a type checker too
 
 
 def test_flat_items() -> None:

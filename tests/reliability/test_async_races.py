@@ -58,16 +58,6 @@ async def test_identical_calls_of_tasks(url: str) -> None:
     assert problems(books) == []
 
 
-async def test_50_withdraws_of_a_balance_for_33_by_tasks(url: str) -> None:
-    """D01: as for threads."""
-    open_accounts(url, {"p1": 10_000})
-    async with AsyncSqlLedger(url) as ledger:
-        answers = await _together(ledger.apply, [[withdraw(f"b{number}", amount_cents=300)] for number in range(50)])
-    taken = codes(answers, "withdraw")
-    assert (taken.count(None), taken.count("INSUFFICIENT_BALANCE")) == (33, 17)
-    assert problems(read_books(url), (), answers) == []
-
-
 async def test_pairs_of_tasks(url: str) -> None:
     """D03, D04, D08: withdraw against rollback, then deposit against rollback, on two ledgers at once."""
     open_accounts(url, {"p1": 100_000})

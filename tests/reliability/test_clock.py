@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from tests.support.books import problems, read_books
 from tests.support.calls import withdraw
@@ -40,12 +40,10 @@ def _ask_and_bet(number: int) -> list[WebhookCall]:
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([10] * 200, id="onwards"),
         pytest.param([0] * 200, id="stands still"),
         pytest.param([-1] * 200, id="backwards"),
         pytest.param([1000, -999] * 100, id="back and forth"),
         pytest.param([*[5] * 20, -TEN_MINUTES, *[5] * 20, TEN_MINUTES, *[5] * 20], id="ten minutes back, then on"),
-        pytest.param([*[5] * 20, TEN_MINUTES, *[5] * 20, -TEN_MINUTES, *[5] * 20], id="ten minutes on, then back"),
     ],
 )
 def test_later_times_never_go_with_older_balances(sqlite_url: str, steps: list[int]) -> None:
@@ -65,17 +63,6 @@ def _open_early(url: str) -> None:
     """Open the account at the clock's first time, and not today's."""
     with SqlLedger(url, clock_millis=lambda: START_MILLIS - TEN_MINUTES) as ledger:
         ledger.open_account("p1", Decimal(10000))
-
-
-async def test_the_same_under_asyncio(sqlite_url: str) -> None:
-    """H04: with AsyncSqlLedger."""
-    _open_early(sqlite_url)
-    log: Log = []
-    async with AsyncSqlLedger(sqlite_url, clock_millis=_Clock([1000, -999] * 100)) as ledger:
-        for number in range(60):
-            log += [answer_of(call, await ledger.apply(call), 0) for call in _ask_and_bet(number)]
-    told = [(answer.at_millis, -(answer.balance_cents or 0)) for answer in log]
-    assert told == sorted(told)
 
 
 def _told(url: str, now_millis: int, number: int) -> Log:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,16 +90,6 @@ def test_sqlite_waits_for_the_disk(file_url: str) -> None:
     assert looks.seen == [(_FULL, "wal")] * 2
 
 
-async def test_sqlite_waits_for_the_disk_under_asyncio(file_url: str) -> None:
-    """As for threads."""
-    looks = _on_sqlite()
-    async with AsyncSqlLedger(file_url) as ledger:
-        assert (await ledger.apply(withdraw("b1"), terms=looks.terms)).applied
-        _put_back(file_url)
-        assert (await ledger.apply(withdraw("b2"), terms=looks.terms)).applied
-    assert looks.seen == [(_FULL, "wal")] * 2
-
-
 def _cut(url: str) -> None:
     """End our sessions, as a restart of the server does."""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -124,14 +114,6 @@ async def test_postgres_waits_for_the_disk_under_asyncio(careless_url: str) -> N
         await asyncio.to_thread(_cut, careless_url)
         assert (await ledger.apply(withdraw("b2"), terms=looks.terms)).applied
     assert looks.seen == [("on",)] * 2
-
-
-@contextlib.contextmanager
-def _kept_open(ledger: AsyncSqlLedger) -> Iterator[asyncio.Runner]:
-    """Give the ledger's loop, which does not run while nothing is asked of it; close the ledger afterwards."""
-    with asyncio.Runner() as runner:
-        yield runner
-        runner.run(ledger.close())
 
 
 def _told_by_a_fork(apply: Callable[[], Outcome], looks: _Looks) -> Any:
@@ -164,17 +146,3 @@ def test_a_fork_waits_for_the_disk(request: pytest.FixtureRequest, kind: str) ->
         assert _told_by_a_fork(lambda: ledger.apply(withdraw("child"), terms=looks.terms), looks) == [expected]
         assert ledger.apply(withdraw("after"), terms=looks.terms).applied
     assert looks.seen == [tuple(expected)] * 2
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_fork_of_a_ledger_of_asyncio_waits_for_the_disk(file_url: str) -> None:
-    """The same with a loop of the child's own."""
-    looks = _on_sqlite()
-    ledger = AsyncSqlLedger(file_url)
-
-    async def applied(bet_id: str) -> Outcome:
-        return await ledger.apply(withdraw(bet_id), terms=looks.terms)
-
-    with _kept_open(ledger) as loop:
-        assert loop.run(applied("before")).applied
-        assert _told_by_a_fork(lambda: asyncio.run(applied("child")), looks) == [[_FULL, "wal"]]

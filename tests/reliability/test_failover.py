@@ -248,21 +248,6 @@ def test_which_notices_are_doubt(diag: _Diag, caplog: pytest.LogCaptureFixture, 
     assert ("it says so" in caplog.text) == (diag.severity == "WARNING" and not doubt)
 
 
-def test_a_warning_of_the_operators_trigger_is_logged(postgres_url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """The call is applied: the warning does not come from its commit."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    execute(
-        postgres_url,
-        "CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE WARNING 'look here'; RETURN NEW; END $$; "
-        "CREATE TRIGGER warn BEFORE INSERT ON game_operator_bets FOR EACH ROW EXECUTE FUNCTION warn()",
-    )
-    caplog.set_level("WARNING", "game_operator.ledger")
-    with SqlLedger(postgres_url) as ledger:
-        assert ledger.apply(withdraw()).applied
-    assert "look here" in caplog.text
-
-
 @pytest.mark.outside
 def test_a_former_primary_is_refused() -> None:
     """A process that has seen a standby take over does not go back to what runs again on the old timeline."""

@@ -69,13 +69,10 @@ def _of_nobody(books: Books) -> Books:
     "change",
     [
         pytest.param(lambda books: books._replace(accounts={**books.accounts, "p1": 1}), id="a balance of its own"),
-        pytest.param(lambda books: books._replace(accounts={**books.accounts, "p1": -1}), id="below zero"),
         pytest.param(_doubled, id="a movement twice"),
         pytest.param(_without_last, id="a movement lost"),
         pytest.param(_of_nobody, id="a movement of no call"),
-        pytest.param(_back_in_time, id="a movement before the one before"),
         pytest.param(lambda books: _in_state(books, "CLOSED", "OPEN"), id="credited and OPEN"),
-        pytest.param(lambda books: _in_state(books, "CLOSED", "ROLLED_BACK"), id="credited and ROLLED_BACK"),
         pytest.param(lambda books: _in_state(books, "ROLLED_BACK", "TOMBSTONE"), id="debited and a tombstone"),
         pytest.param(lambda books: _in_state(books, "DECLINED", "OPEN"), id="OPEN and not debited"),
         pytest.param(lambda books: books._replace(bets=dict(list(books.bets.items())[1:])), id="a bet lost"),
@@ -92,8 +89,6 @@ def test_unsound_books(run: tuple[Books, Log], change: Callable[[Books], Books])
         pytest.param(lambda answer: answer._replace(balance_cents=answer.balance_cents + 1), id="another balance"),
         pytest.param(lambda answer: answer._replace(at_millis=answer.at_millis - 3_600_000), id="an earlier time"),
         pytest.param(lambda answer: answer._replace(code="BET_ROLLED_BACK"), id="another code"),
-        pytest.param(lambda answer: answer._replace(code="LIMIT_EXCEEDED"), id="no code of these calls"),
-        pytest.param(lambda answer: answer._replace(balance_cents=None), id="no balance"),
     ],
 )
 def test_dishonest_answers(run: tuple[Books, Log], change: Callable[[Answer], Answer]) -> None:
@@ -108,11 +103,3 @@ def test_dishonest_answers(run: tuple[Books, Log], change: Callable[[Answer], An
     )
     changed = [*log[:chosen], change(log[chosen]), *log[chosen + 1 :]]
     assert len(problems(books, TRAFFIC.stories, changed)) == 1
-
-
-def test_the_same_seed_is_the_same_traffic() -> None:
-    """A failure can be played again."""
-    again = Traffic(1, ["p1", "p2"], 60)
-    assert again.stories == TRAFFIC.stories
-    assert again.arrivals() == TRAFFIC.arrivals()
-    assert Traffic(2, ["p1", "p2"], 60).arrivals() != TRAFFIC.arrivals()

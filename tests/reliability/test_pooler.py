@@ -153,22 +153,6 @@ def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url:
     assert _left_on(url) == []
 
 
-async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer, postgres_url: str) -> None:
-    """The same under asyncio."""
-
-    async def after(_call: object, _outcome: object, connection: Any) -> None:
-        await connection.execute("SELECT 1")
-
-    url = narrow.url(postgres_url)
-    async with AsyncSqlLedger(url) as ledger:
-        await ledger.open_account("p1", HUNDRED)
-        for number in range(7):
-            await ledger.apply(withdraw(f"b{number}"))
-            await ledger.apply(withdraw(f"w{number}"), terms=Terms(after=after))
-        assert (await ledger.verify()).sound
-        assert _left_on(url) == []
-
-
 @pytest.mark.parametrize("through_pooler", [False, True], ids=["direct", "pooled"])
 @pytest.mark.parametrize(
     ("configured", "expected"), [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")]
@@ -307,17 +291,6 @@ def test_joined_connections(narrow: PgBouncer, postgres_url: str, kind: CallerKi
     assert len(books.bets) == 16
     assert books.accounts == {"p1": 100_000 - 800, "p2": 100_000 - 800}
     assert problems(books) == []
-
-
-def test_joined_direct_connections_are_prepared_as_their_owner_says(postgres_url: str) -> None:
-    """Speed is kept where no pooler is: what the caller's psycopg would prepare, it prepares."""
-    open_accounts(postgres_url, {"p1": 100_000})
-    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as mine:
-        for number in range(8):
-            ledger.apply(withdraw(f"b{number}"), connection=mine)
-            mine.commit()
-        assert mine.execute("SELECT count(*) > 3 FROM pg_prepared_statements").fetchone() == (True,)
-        assert mine.prepare_threshold == 5
 
 
 async def test_joined_connections_of_asyncpg(narrow: PgBouncer, postgres_url: str) -> None:

@@ -1,6 +1,5 @@
 """PostgreSQL killed under load, sessions ended, locks held by others, deadlocks: bounded, and mended unaided."""
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -14,7 +13,7 @@ import psycopg
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import PREFIX, execute, problems, read_books
@@ -23,7 +22,7 @@ from tests.support.crowds import Child, in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
-from tests.support.traffic import Answer, Log, Traffic, deliver, deliver_async, openings, shares
+from tests.support.traffic import Answer, Log, Traffic, deliver, openings, shares
 
 pytestmark = pytest.mark.outside
 
@@ -31,15 +30,6 @@ PLAYERS = [f"p{number}" for number in range(6)]
 PATIENCE_SECONDS = 0.5
 #: What a loaded machine may add to any wait.
 SLACK_SECONDS = 15.0
-
-
-@contextlib.contextmanager
-def _beside(work: Callable[[], object]) -> Iterator[None]:
-    """Run *work* in a thread beside the block; wait for its end."""
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
-        yield
-        done.result()
 
 
 class _UnderWay:
@@ -124,38 +114,6 @@ def test_postgres_is_killed_100_times(durable: PostgresServer, record_property: 
     record_property("figures", _survives_kills(durable, kills=100, seed=2, bets=600))
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.torture
-async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
-    """H02: the same under asyncio, with PostgreSQL stopped at once, as an administrator does."""
-    url = durable.create_database()
-    open_accounts(url, openings(PLAYERS))
-    traffic = Traffic(3, PLAYERS, 150)
-
-    stopped: list[float] = []
-
-    def stop_and_start() -> None:
-        for immediate in (True, False):
-            time.sleep(0.2)
-            stopped.append(time.monotonic())
-            durable.stop(immediate=immediate)
-            durable.start()
-
-    async with AsyncSqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
-        stopping = asyncio.create_task(asyncio.to_thread(stop_and_start))
-        answers: Log = []
-        while not stopping.done():
-            await asyncio.gather(
-                *(deliver_async(ledger.apply, part, answers) for part in shares(traffic.arrivals(), 16))
-            )
-        await stopping
-        await deliver_async(ledger.apply, traffic.in_order(), answers)
-    assert any(_under_way(answers, moment) for moment in stopped), "no call was under way when the server was stopped"
-    assert problems(read_books(url), traffic.stories, answers) == []
-    assert_idle(url)
-    durable.drop_database(url)
-
-
 def test_postgres_is_down(durable: PostgresServer) -> None:
     """H02: while it is down each call fails within bounded time; the same ledger goes on when it is back."""
     url = durable.create_database()
@@ -231,17 +189,6 @@ def test_a_lock_held_for_longer_than_our_patience(postgres_url: str) -> None:
     assert problems(read_books(postgres_url)) == []
 
 
-def test_a_lock_held_for_a_moment(postgres_url: str) -> None:
-    """A lock within our patience is waited out."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
-        with _locked(postgres_url, "p1"):
-            applied = pool.submit(ledger.apply, withdraw())
-            time.sleep(0.2)
-            assert not applied.done()
-        assert applied.result().applied
-
-
 _FAULTY = f"""
 CREATE SEQUENCE faults;
 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -304,17 +251,6 @@ def test_a_failure_that_stays(postgres_url: str, code: str) -> None:
         assert read_books(postgres_url).bets == {}
         execute(postgres_url, f"DROP TRIGGER fail ON {PREFIX}calls")
         assert ledger.apply(withdraw()).applied
-    assert problems(read_books(postgres_url)) == []
-
-
-@pytest.mark.parametrize("code", [FAULTS[0], FAULTS[3], FAULTS[6]])
-async def test_a_failure_that_passes_under_asyncio(postgres_url: str, code: str) -> None:
-    """H03: as for threads."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    _inject(postgres_url, code, 3)
-    async with AsyncSqlLedger(postgres_url, patience_seconds=30) as ledger:
-        assert (await ledger.apply(withdraw())).code is None
-        assert (await ledger.apply(deposit())).code is None
     assert problems(read_books(postgres_url)) == []
 
 

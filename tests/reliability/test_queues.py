@@ -4,7 +4,6 @@ import asyncio
 import ctypes
 import gc
 import signal
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -370,23 +369,6 @@ async def test_the_worker_is_cancelled_before_it_begins() -> None:
     with pytest.raises(LedgerUnavailableError):
         await asyncio.wait_for(caller, 30)
     assert await asyncio.wait_for(queue.submit(_item(1)), 30) == DONE
-
-
-async def test_tasks_that_run_at_once() -> None:
-    """A factory of eager tasks may have run the worker to its end before it is returned (Python 3.12)."""
-
-    async def run(items: Sequence[Item]) -> list[Result]:
-        return [DONE] * len(items)
-
-    loop = asyncio.get_running_loop()
-    if sys.version_info >= (3, 12):
-        loop.set_task_factory(asyncio.eager_task_factory)
-    queue = AsyncCommitQueue(run)
-    try:
-        for number in range(3):
-            assert await asyncio.wait_for(queue.submit(_item(number)), 30) == DONE
-    finally:
-        loop.set_task_factory(None)
 
 
 async def test_nobody_waits_any_more() -> None:

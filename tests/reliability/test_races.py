@@ -62,18 +62,6 @@ def _is_usual(call: WebhookCall) -> bool:
     return isinstance(call, WithdrawCall) and call.amount_cents < TOO_DEAR_CENTS
 
 
-def test_poor_players_are_never_below_zero(url: str) -> None:
-    """A player who runs out of money while 16 threads bet: declined or debited, and never below zero."""
-    names = ["p1", "p2", "p3"]
-    open_accounts(url, openings(names, 2_000))
-    traffic = Traffic(3, names, 100, poor=True)
-    with SqlLedger(url) as ledger:
-        answers = in_threads(ledger.apply, shares(traffic.arrivals(), THREADS))
-        deliver(ledger.apply, traffic.in_order(), answers)
-    assert problems(read_books(url), traffic.stories, answers) == []
-    assert "INSUFFICIENT_BALANCE" in codes(answers, "withdraw")
-
-
 def test_50_withdraws_of_a_balance_for_33(url: str) -> None:
     """D01: 100.00 and 50 wagers of 3.00 at once: 33 are taken, 17 declined, 1.00 is left."""
     open_accounts(url, {"p1": 10_000})

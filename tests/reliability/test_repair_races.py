@@ -10,12 +10,12 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import RepairRefusedError
-from game_operator.ledger import Outcome, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import PATIENCE_SECONDS, Processes, processes
 from tests.support.raw_sql import rows
-from tests.support.repairs import apply_there, findings, lost, repair, repair_there, won
+from tests.support.repairs import findings, lost, repair, repair_there, won
 
 pytestmark = pytest.mark.outside
 
@@ -138,20 +138,5 @@ def test_processes_repair_once(ledger: SqlLedger, url: str, crowd: Processes) ->
         before = ledger.balance("p1")
         done = [crowd.submit(repair_there, url, won(700, bet_id)) for _ in range(2)]
         assert sorted(bool(each.result()) for each in done) == [False, True]
-        assert ledger.balance("p1") == before + 700
-    assert ledger.verify().findings == ()
-
-
-def test_a_process_repairs_while_another_gets_the_call(ledger: SqlLedger, url: str, crowd: Processes) -> None:
-    """The call is answered SUCCESS either way, and the money moves once."""
-    for number in range(ROUNDS):
-        bet_id = f"b{number}"
-        ledger.apply(withdraw(bet_id))
-        before = ledger.balance("p1")
-        repairing = crowd.submit(repair_there, url, won(700, bet_id))
-        applying = crowd.submit(apply_there, url, deposit(bet_id, amount_cents=700))
-        outcome = applying.result()
-        assert isinstance(outcome, Outcome)
-        assert (outcome.code, outcome.applied) == (None, not repairing.result())
         assert ledger.balance("p1") == before + 700
     assert ledger.verify().findings == ()

@@ -76,16 +76,6 @@ def test_locked_for_longer_than_our_patience(ledger: SqlLedger, path: Path, sqli
     assert problems(read_books(sqlite_url)) == []
 
 
-def test_locked_for_a_moment(path: Path, sqlite_url: str) -> None:
-    """A lock within our patience is waited out."""
-    with SqlLedger(sqlite_url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as pool:
-        with _locked(path):
-            applied = pool.submit(ledger.apply, withdraw())
-            time.sleep(0.1)
-            assert not applied.done()
-        assert applied.result().applied
-
-
 def test_many_callers_of_a_locked_file(ledger: SqlLedger, path: Path) -> None:
     """H02: a hundred callers at a locked file do not wait one after another: all are told within twice our patience."""
     with _locked(path), ThreadPoolExecutor(100) as pool:
@@ -279,15 +269,6 @@ def test_many_processes_make_one_file(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'threads.db'}"
     with ThreadPoolExecutor(16) as threads:
         assert list(threads.map(_open, [url] * 16, [0.0] * 16)) == [0] * 16
-
-
-def test_many_openings_leave_nothing(path: Path, sqlite_url: str) -> None:
-    """Opening, using and closing a ledger over and over leaves no descriptor, no thread and no lock."""
-    with nothing_grows():
-        for number in range(30):
-            with SqlLedger(sqlite_url) as ledger:
-                ledger.apply(withdraw(f"b{number}", amount_cents=1))
-    assert_idle(sqlite_url)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -5,7 +5,6 @@ import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -18,12 +17,9 @@ from moto import mock_aws
 
 from game_operator import (
     AsyncOperatorClient,
-    AuthenticationError,
     ConfigurationError,
     GameOperatorError,
-    OperatorClient,
     RequestNotSentError,
-    SessionTokenBuilder,
     Signer,
     SigningKeyError,
 )
@@ -105,14 +101,6 @@ def test_a_kms_signature_verifies_with_the_kms_public_key(moto_kms: Any, moto_ke
     assert not verify(public_key, b"acme:bet-2", signature)
 
 
-def test_a_key_is_found_by_id_arn_and_alias(moto_kms: Any, moto_key: str) -> None:
-    """KMS's four ways to name a key all lead to it (spec §5)."""
-    moto_kms.create_alias(AliasName="alias/operator", TargetKeyId=moto_key)
-    alias_arn = moto_key.rpartition(":key/")[0] + ":alias/operator"
-    names = [moto_key, moto_key.rpartition("/")[2], "alias/operator", alias_arn]
-    assert len({AwsKmsSigner(name, client=moto_kms).public_key_pem() for name in names}) == 1
-
-
 def test_without_a_client_one_is_made_from_the_environment(moto_kms: Any, moto_key: str) -> None:
     """Region and credentials come from where boto3 finds them (spec §5)."""
     assert AwsKmsSigner(moto_key).public_key_pem() == AwsKmsSigner(moto_key, client=moto_kms).public_key_pem()
@@ -132,18 +120,6 @@ def test_without_boto3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         AwsKmsSigner("alias/operator")
 
 
-def test_the_sync_client_signs_in_kms(moto_kms: Any, moto_key: str) -> None:
-    """A call is signed in KMS and accepted; with the key of another it is refused (spec §5)."""
-    signer = AwsKmsSigner(moto_key, client=moto_kms)
-    accepted = service(load_public_key(signer.public_key_pem()))
-    with httpx.Client(transport=httpx.MockTransport(accepted)) as http_client:
-        client = OperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
-        assert client.fetch_bet("bet-1").status == "NOT_FOUND"
-        other = AwsKmsSigner(made(moto_kms), client=moto_kms)
-        with pytest.raises(AuthenticationError):
-            OperatorClient("https://api.example.com", "acme", other, http_client=http_client).fetch_bet("bet-1")
-
-
 async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key: str) -> None:
     """The event loop goes on while KMS signs (spec §5)."""
     signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
@@ -154,19 +130,6 @@ async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key
         assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
     assert len(signer.threads) == 1
     assert signer.threads[0] != get_ident()
-
-
-async def test_session_tokens_are_signed_in_kms(moto_kms: Any, moto_key: str) -> None:
-    """build, build_async and decode all work with a key in KMS (spec §1, §5)."""
-    signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
-    tokens = SessionTokenBuilder("acme", signer)
-    for token in (
-        tokens.build(player_id="p1", instance_id="i1"),
-        await tokens.build_async(player_id="p1", instance_id="i1"),
-    ):
-        assert tokens.decode(token, instance_id="i1").player_id == "p1"
-    assert signer.threads[0] == get_ident()
-    assert signer.threads[1] != get_ident()
 
 
 class Threads:
@@ -189,7 +152,6 @@ class Threads:
         pytest.param(
             "RSA_2048", "ENCRYPT_DECRYPT", "KeyUsage SIGN_VERIFY", "made for 'ENCRYPT_DECRYPT'", id="encrypts"
         ),
-        pytest.param("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT", "KeyUsage SIGN_VERIFY", "Make a key", id="symmetric"),
     ],
 )
 def test_a_key_of_another_kind_is_refused(
@@ -209,10 +171,8 @@ def test_a_key_of_another_kind_is_refused(
 @pytest.mark.parametrize(
     ("size", "kind"),
     [
-        pytest.param(1, RAW, id="1 byte"),
         pytest.param(4096, RAW, id="4,096 bytes"),
         pytest.param(4097, DIGEST, id="4,097 bytes"),
-        pytest.param(70_000, DIGEST, id="70,000 bytes"),
     ],
 )
 def test_a_long_message_goes_as_its_digest(size: int, kind: str, kms: LocalKms, public_key: RSAPublicKey) -> None:
@@ -225,14 +185,6 @@ def test_a_long_message_goes_as_its_digest(size: int, kind: str, kms: LocalKms, 
     assert arguments["SigningAlgorithm"] == "RSASSA_PKCS1_V1_5_SHA_256"
 
 
-def test_a_session_token_above_4096_bytes_is_signed(kms: LocalKms, public_key: RSAPublicKey) -> None:
-    """A token with large claims goes as its digest, and any reader verifies it (spec §1, §5)."""
-    tokens = SessionTokenBuilder("acme", AwsKmsSigner("key-1", client=kms.client()), public_key=public_key)
-    token = tokens.build(player_id="p1", instance_id="i1", claims={"note": "n" * 4000})
-    assert tokens.decode(token, instance_id="i1").extra == {"note": "n" * 4000}
-    assert kms.requests[0][1]["MessageType"] == DIGEST
-
-
 def test_the_public_key_is_asked_for_once(kms: LocalKms, public_pem: bytes) -> None:
     """GetPublicKey is called once; a client never needs it (spec §5)."""
     signer = AwsKmsSigner("key-1", client=kms.client())
@@ -243,7 +195,6 @@ def test_the_public_key_is_asked_for_once(kms: LocalKms, public_pem: bytes) -> N
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        pytest.param({"KeyUsage": "ENCRYPT_DECRYPT"}, "made for 'ENCRYPT_DECRYPT'", id="another use"),
         pytest.param({"SigningAlgorithms": ["RSASSA_PSS_SHA_256"]}, "does not sign with RSASSA_PKCS1", id="PSS alone"),
     ],
 )
@@ -267,23 +218,15 @@ def test_a_short_key_is_refused_by_both_ways(keys: Keys) -> None:
 PERMANENT = [
     pytest.param(400, "AccessDeniedException", "Allow kms:Sign and kms:GetPublicKey", id="denied"),
     pytest.param(400, "NotFoundException", "check the id, the region", id="unknown"),
-    pytest.param(400, "DisabledException", "enable it", id="disabled"),
     pytest.param(400, "KMSInvalidStateException", "pending deletion", id="pending deletion"),
-    pytest.param(400, "InvalidKeyUsageException", "KeyUsage SIGN_VERIFY", id="another use"),
-    pytest.param(400, "UnsupportedOperationException", "not an RSA key pair", id="symmetric"),
-    pytest.param(400, "InvalidArnException", "alias/", id="no ARN"),
     pytest.param(400, "ExpiredTokenException", "credentials", id="expired credentials"),
-    pytest.param(400, "UnrecognizedClientException", "credentials", id="unknown credentials"),
     pytest.param(400, "InvalidSignatureException", "clock", id="credentials do not fit"),
 ]
 PASSING = [
     pytest.param(400, "ThrottlingException", id="throttled"),
-    pytest.param(400, "LimitExceededException", id="over the quota"),
     pytest.param(400, "KeyUnavailableException", id="key unavailable"),
-    pytest.param(500, "KMSInternalException", id="internal"),
     pytest.param(503, "DependencyTimeoutException", id="dependency"),
     pytest.param(429, "SomethingNew", id="429"),
-    pytest.param(502, "SomethingNew", id="502"),
 ]
 
 
@@ -360,36 +303,6 @@ def test_without_credentials_the_error_says_so(kms: LocalKms) -> None:
     assert kms.requests == []
 
 
-def test_a_grant_that_kms_does_not_sign_is_not_granted(kms: LocalKms) -> None:
-    """When signing fails nothing is sent, so the error is never OutcomeUnknownError (spec §5)."""
-    sent: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request)
-        return httpx.Response(200, json={"success": True, "free_bet_id": "f1", "message": "Granted"})
-
-    kms.failures = [(400, "ThrottlingException"), (400, "AccessDeniedException")]
-    transport = httpx.MockTransport(answer)
-    with httpx.Client(transport=transport) as http_client:
-        signer = AwsKmsSigner("key-1", client=kms.client())
-        client = OperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
-        grant = partial(
-            client.grant_free_bet,
-            player_id="p1",
-            instance_id="i1",
-            count=1,
-            wager_amount_cents=100,
-            expire_duration_millis=1000,
-            reference_id="r1",
-        )
-        for kind in (RequestNotSentError, SigningKeyError):
-            with pytest.raises(kind):
-                grant()
-        assert sent == []
-        assert grant().free_bet_id == "f1"
-    assert len(sent) == 1
-
-
 async def test_a_slow_kms_does_not_outlast_the_deadline(kms: LocalKms) -> None:
     """The async client gives up in time and leaves the thread behind (spec §5)."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -415,7 +328,6 @@ def test_a_kms_signer_shows_its_key_id_alone(kms: LocalKms) -> None:
     [
         pytest.param("", ConfigurationError, "Pass the ARN", id="empty"),
         pytest.param(None, TypeError, "not NoneType", id="none"),
-        pytest.param(b"key-1", TypeError, "not bytes", id="bytes"),
     ],
 )
 def test_the_key_id_is_checked_first(key_id: Any, error: type[Exception], words: str) -> None:

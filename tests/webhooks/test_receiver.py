@@ -115,16 +115,6 @@ def test_a_genuine_call_that_cannot_be_read_is_kept(
     assert handler.anomalies == [("deposit", "unreadable", b"{")]
 
 
-@pytest.mark.parametrize("kind", [Handler, AsyncHandler])
-async def test_it_is_kept_under_asyncio_too(
-    kind: Callable[[], Any], receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
-    """An async handler's keep_anomaly is awaited, a sync one's runs in a thread."""
-    handler = kind()
-    await receiver.handle_async("/rollback", signed(private_key, b"{"), b"{", handler)
-    assert handler.anomalies == [("rollback", "unreadable", b"{")]
-
-
 def _boom(*_: object) -> None:
     raise RuntimeError("the disk is full")
 
@@ -432,14 +422,6 @@ def test_a_request_that_was_cut_off_is_reported(public_key: RSAPublicKey, caplog
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_long_reason_is_cut(public_key: RSAPublicKey) -> None:
-    """A reason may hold what a stranger sent."""
-    handled: list[HandledCall] = []
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=handled.append)
-    receiver.refuse("/deposit", "x" * 100_000)
-    assert len(handled[0].reason) < 2_000
-
-
 def test_times_in_the_log_are_milliseconds(
     public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -462,19 +444,6 @@ def test_times_in_the_log_are_milliseconds(
     found = re.fullmatch(r"'/withdraw' took (\d+) ms; the service may give up before that", slow)
     assert found
     assert 30 <= int(found[1]) <= most + 1
-
-
-def test_a_failed_call_names_its_path_in_the_log(
-    public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A reply that cannot be sent is an error in the log, with the path and the peer."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
-    body = encoded(WITHDRAW)
-    headers = signed(private_key, body)
-    reply = receiver.handle("/withdraw", headers, body, Handler(lambda call: "odd"), peer="192.0.2.7")
-    assert code_of(reply) == "SYSTEM_ERROR"
-    [line] = caplog.messages
-    assert line.startswith("'/withdraw' from '192.0.2.7' answered SYSTEM_ERROR: ")
 
 
 async def _async_on_call(handled: HandledCall) -> None: ...
@@ -541,17 +510,6 @@ def test_an_async_handler_is_not_for_handle(receiver: WebhookReceiver) -> None:
     for call in (receiver.handle, partial(receiver.handle, in_thread=True)):
         with pytest.raises(TypeError, match="handle_async"):
             call("/withdraw", {}, b"", handler)
-
-
-def test_an_async_method_behind_a_decorator_is_named(
-    receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A sync wrapper around an async method gives a coroutine, which is no reply and is not left unawaited."""
-
-    async def hidden() -> Any: ...
-
-    assert code_of(_by("sync handler, awaited", receiver, private_key, lambda call: hidden())) == "SYSTEM_ERROR"
-    assert "some decorator hides that its method is async" in caplog.text
 
 
 @pytest.fixture
@@ -658,13 +616,6 @@ def test_a_batch_of_a_stranger_is_refused_whole(batch_receiver: WebhookReceiver,
     assert code_of(reply) == "INVALID_SIGNATURE"
 
 
-def test_twice_the_same_bytes_are_two_calls(post: Post, handler: Handler) -> None:
-    """E07, as far as the receiver goes: it keeps nothing between calls, and leaves repeats to the ledger."""
-    for path in ("/withdraw", "/deposit"):
-        assert [code_of(post(path, GENUINE[path])) for _ in range(2)] == [None, None]
-    assert len(handler.calls) == 4
-
-
 def test_a_call_refused_by_a_mistake_of_ours_is_not_remembered(
     public_key: RSAPublicKey, private_key: RSAPrivateKey, other_key: RSAPrivateKey, handler: Handler
 ) -> None:
@@ -687,12 +638,3 @@ def test_folding_hides_nothing_from_on_call(public_key: RSAPublicKey, private_ke
     body = encoded(WITHDRAW)
     assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, handler)) == "BET_ALREADY_CLOSED"
     assert [each.code for each in told] == ["BET_ROLLED_BACK"]
-
-
-def test_a_request_that_could_not_be_read_is_refused_in_form(
-    receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What adapters answer when a body does not end."""
-    reply = receiver.refuse("/withdraw", "its body\nbroke off", peer="192.0.2.7")
-    assert (reply.status, code_of(reply)) == (200, "SYSTEM_ERROR")
-    assert r"its body\nbroke off" in caplog.text

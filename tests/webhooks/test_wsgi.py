@@ -1,10 +1,8 @@
 """The WSGI application (PEP 3333) under real servers and on its own (spec §4.1)."""
 
 import io
-import json
 import socketserver
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 from wsgiref.simple_server import WSGIServer
@@ -13,13 +11,11 @@ from wsgiref.validate import validator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import make_server
-from werkzeug.test import Client
 
 from game_operator import Profile
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
-from tests.support.servers import PATIENCE_SECONDS, RawClient, reply_to, request_bytes, wsgi_server
+from tests.support.servers import PATIENCE_SECONDS, reply_to, request_bytes, wsgi_server
 from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 
 _BODY = encoded(WITHDRAW)
@@ -74,22 +70,6 @@ def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key
     assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
 
 
-def test_five_megabytes_from_a_stranger(served: tuple[int, Handler]) -> None:
-    """E11: read away and answered."""
-    data = request_bytes("/wallet/withdraw", b"[" * 5_000_000, {})
-    assert told(reply_to(served[0], data)) == (200, "SYSTEM_ERROR")
-
-
-def test_a_client_that_hangs_up(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
-    """In its body, or before its reply: the next one is served."""
-    data = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
-    for cut in (len(data) - 5, len(data)):
-        client = RawClient(served[0])
-        client.send(data[:cut])
-        client.reset()
-    assert told(reply_to(served[0], data)) == (200, None)
-
-
 def _environ(**change: Any) -> dict[str, Any]:
     environ: dict[str, Any] = {
         "REQUEST_METHOD": "POST",
@@ -140,17 +120,9 @@ class _Body(io.BytesIO):
     [
         pytest.param(None, "INVALID_SIGNATURE", id="absent"),
         pytest.param("", "INVALID_SIGNATURE", id="empty"),
-        pytest.param("0", "INVALID_SIGNATURE", id="zero"),
-        pytest.param("-1", "SYSTEM_ERROR", id="negative"),
-        pytest.param("+5", "SYSTEM_ERROR", id="with a sign"),
         pytest.param("1_0", "SYSTEM_ERROR", id="with an underscore"),
-        pytest.param(" 5", "SYSTEM_ERROR", id="with a space"),
         pytest.param("٥", "SYSTEM_ERROR", id="digits of another script"),
-        pytest.param("x", "SYSTEM_ERROR", id="garbage"),
-        pytest.param("5,5", "SYSTEM_ERROR", id="twice"),
-        pytest.param("9" * 5_000, "SYSTEM_ERROR", id="5,000 digits"),
         pytest.param(str(len(_BODY) + 1), "SYSTEM_ERROR", id="more than comes"),
-        pytest.param(str(10**15), "SYSTEM_ERROR", id="much more than comes"),
         pytest.param(str(len(_BODY) - 1), "INVALID_SIGNATURE", id="less than comes"),
         pytest.param(str(len(_BODY)), None, id="the truth"),
         pytest.param(f"000{len(_BODY)}", None, id="the truth, with zeros before it"),
@@ -200,28 +172,12 @@ def test_an_endless_body_is_not_read_to_its_end(receiver: WebhookReceiver) -> No
         assert stream.read_so_far < 10_000_000
 
 
-class _Broken:
-    def read(self, size: int) -> bytes:
-        raise OSError("the client is gone")
-
-
-def test_a_body_that_cannot_be_read(receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture) -> None:
-    """Every server has its own errors for it."""
-    environ = _environ(**{"wsgi.input": _Broken()})
-    assert _code(wsgi_app(receiver, Handler()), environ) == "SYSTEM_ERROR"
-    assert "cannot be read: OSError" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("script", "path", "prefix", "status"),
     [
         pytest.param("", "/withdraw", "", "200 OK", id="alone"),
         pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
-        pytest.param("/wallet", "/withdraw", "/wallet", "200 OK", id="mounted, with the prefix given too"),
-        pytest.param("/api", "/wallet/withdraw", "wallet/", "200 OK", id="both"),
         pytest.param("", "/wallet/withdraw", "/wallet", "200 OK", id="the prefix alone"),
-        pytest.param("", "/withdraw", "/wallet", "404 Not Found", id="without the prefix"),
-        pytest.param("", "/withdraw/", "", "404 Not Found", id="a trailing slash"),
         pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
         pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
     ],
@@ -235,20 +191,6 @@ def test_where_it_is_mounted(
     if path is None:
         del environ["PATH_INFO"]
     assert _called(wsgi_app(receiver, Handler(), prefix=prefix), environ)[0] == status
-
-
-def test_beside_another_application(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
-    """Werkzeug's dispatcher, as Flask uses it."""
-    outer = DispatcherMiddleware(_not_ours, {"/wallet": wsgi_app(receiver, Handler())})
-    client = Client(outer)
-    reply = client.post("/wallet/withdraw", data=_BODY, headers=signed(private_key, _BODY))
-    assert json.loads(reply.data)["type"] == "SUCCESS"
-    assert client.post("/other", data=_BODY).status_code == 418
-
-
-def _not_ours(environ: Any, start_response: Any) -> list[bytes]:
-    start_response("418 I'm a teapot", [])
-    return []
 
 
 def test_the_peer_is_who_connected(private_key: RSAPrivateKey) -> None:
@@ -277,20 +219,6 @@ def test_the_handler_runs_in_a_thread_of_ours_or_in_the_servers(
         seen: list[str] = []
         assert _code(wsgi_app(receiver, _where(seen), threads=threads), _environ(**headers)) is None
         assert seen == [expected]
-
-
-def test_the_reply_leaves_at_the_budget(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
-    """H01: SYSTEM_ERROR, the work goes on in its thread."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), budget_seconds=0.1)
-    held = threading.Event()
-    handler = Handler(lambda call: held.wait(PATIENCE_SECONDS))
-    headers = {"HTTP_SIGNATURE": signed(private_key, _BODY)["Signature"]}
-    began = time.perf_counter()
-    try:
-        assert _code(wsgi_app(receiver, handler), _environ(**headers)) == "SYSTEM_ERROR"
-        assert time.perf_counter() - began < PATIENCE_SECONDS / 2
-    finally:
-        held.set()
 
 
 def test_async_handlers_are_refused(receiver: WebhookReceiver) -> None:

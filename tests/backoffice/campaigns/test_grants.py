@@ -17,7 +17,6 @@ from game_operator.backoffice.campaigns.grants import (
 )
 
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=100)
-DAY_MILLIS = 86_400_000
 
 
 @pytest.mark.parametrize(
@@ -64,12 +63,6 @@ def test_grants_have_one_key_only_if_player_and_instance_are_the_same(
     assert (keys[0] == keys[1]) == (one == other)
 
 
-@pytest.mark.parametrize("ids", [("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("a", "b%2Fc")])
-def test_a_slash_is_part_of_an_id(ids: tuple[str, str]) -> None:
-    others = {("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("a", "b%2Fc")} - {ids}
-    assert Grant(*ids, 1, 1, 1).key not in {Grant(*each, 1, 1, 1).key for each in others}
-
-
 @given(IDS, IDS, st.integers(1, 50), st.integers(1, 10**6), st.integers(1, 2_592_000_000))
 def test_what_the_journal_keeps_is_the_grant(player: str, instance: str, count: int, wager: int, millis: int) -> None:
     grant = Grant(player, instance, count, wager, millis)
@@ -91,11 +84,6 @@ def test_a_name_that_is_none(name: str) -> None:
         check_name(name)
 
 
-def test_a_name_is_a_str() -> None:
-    with pytest.raises(TypeError, match="name must be a str"):
-        check_name(7)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("numbers", "code"),
     [
@@ -107,7 +95,6 @@ def test_a_name_is_a_str() -> None:
         pytest.param((1, 1_000_001, 1), "WAGER_AMOUNT_TOO_HIGH", id="wager 1,000,001"),
         pytest.param((1, 1, 0), "INVALID_EXPIRE_DURATION", id="duration 0"),
         pytest.param((1, 1, 2_592_000_001), "EXPIRE_DURATION_TOO_LONG", id="duration over 30 days"),
-        pytest.param((-1, 1, 1), "INVALID_COUNT", id="a negative count"),
     ],
 )
 def test_limits_on_both_sides(numbers: tuple[int, int, int], code: str) -> None:
@@ -141,17 +128,12 @@ def test_player_ids_that_can_be_granted_to(player_id: str) -> None:
     ("player_id", "problem"),
     [
         pytest.param("", "blank", id="empty"),
-        pytest.param(" \t ", "blank", id="only spaces"),
         pytest.param("\u3000", "blank", id="only a wide space"),
         pytest.param(" p1", "begins or ends with", id="padded left"),
-        pytest.param("p1 ", "begins or ends with", id="padded right"),
-        pytest.param("p1\u00a0", "begins or ends with", id="padded with a space that does not break"),
         pytest.param("\ufeffp1", "begins or ends with", id="a byte order mark"),
         pytest.param("p1\u200b", "begins or ends with", id="a space without width"),
         pytest.param("p1\n", "control character", id="a line end"),
-        pytest.param("p1\np2", "control character", id="two lines"),
         pytest.param("p\x001", "control character", id="U+0000"),
-        pytest.param("p\x851", "control character", id="a control character above ASCII"),
         pytest.param("p\udcff", "not valid UTF-8", id="half of a surrogate pair"),
         pytest.param("x" * 101, "cannot exceed 100", id="101 characters"),
         pytest.param("x" * 65 + "~" + "0" * 32, "look like the shortened one", id="as if it were shortened"),

@@ -54,8 +54,6 @@ def own(sqlite_url: str) -> Iterator[SqlLedger]:
     ("status", "body", "told"),
     [
         pytest.param(200, {"status": "NOT_FOUND"}, "NOT_FOUND", id="a bet that is older than 90 days"),
-        pytest.param(400, {"status": "BAD_REQUEST", "error": "no such round"}, "HTTP 400", id="refused"),
-        pytest.param(401, {"error": "Authentication failed"}, "HTTP 401", id="a wrong key"),
         pytest.param(500, "<html>", "HTTP 500", id="an error without JSON"),
     ],
 )

@@ -209,17 +209,6 @@ def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
     assert sorted(item.key for item in again.items) == ["a", "c"]
 
 
-def test_a_paused_run_gives_nothing_out(journal: Journal) -> None:
-    """Neither chunks nor turns, until it runs again."""
-    run = begun(journal, "a")
-    journal.set_state(run.id, "paused", "by hand")
-    assert journal.claim(run.id, "one") is None
-    assert journal.turns(run.id, 3) == []
-    journal.set_state(run.id, "running")
-    assert len(journal.turns(run.id, 3)) == 3
-    assert journal.claim(run.id, "one") is not None
-
-
 def test_turns_are_shared(journal: Journal, clock: Clock) -> None:
     """However many ask: the next calls are an interval apart, and a break is not made up for."""
     run = begun(journal, "a")

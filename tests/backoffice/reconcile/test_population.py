@@ -1,6 +1,5 @@
 """Which bets a run looks up: each phase, its limits, its pages, and the indexes that they follow."""
 
-import json
 import sqlite3
 import tracemalloc
 from collections.abc import Iterable
@@ -175,48 +174,3 @@ def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
         tracemalloc.stop()
     assert count == 10_000
     assert peak < 2_000_000
-
-
-_INDEXES = {
-    "open": "bets_open_by_time",
-    "spent": "bets_spent",
-    "repaired": "bets_repaired",
-    "anomalies": "anomalies_unresolved",
-}
-
-
-@pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
-@pytest.mark.drawn(4)
-def test_each_page_follows_its_index(ledger: SqlLedger, database_url: str, *, analyzed: bool) -> None:
-    """Among many bets that are settled, also before the database has any statistics."""
-    put(database_url, [a_bet(f"b{number:05}", "CLOSED", MIN_AGE) for number in range(5_000)])
-    put(database_url, [a_bet(f"o{number:05}", "OPEN", MIN_AGE) for number in range(20)])
-    put(database_url, [a_bet(f"s{number:05}", "SPENT", MIN_AGE) for number in range(20)])
-    put(database_url, [a_bet(f"r{number:05}", "CLOSED", MIN_AGE, settled_by="reconcile") for number in range(20)])
-    anomalies = [("", f"b{number:05}", b"", b"%d" % number, 1 if number > 5 else None) for number in range(5_000)]
-    put_all(database_url, _ANOMALY, anomalies)
-    if analyzed:
-        run(database_url, "ANALYZE")
-    run_ = begun(ledger)
-    for phase, index in _INDEXES.items():
-        cursor = json.dumps({"phase": phase, "millis": -(2**62), "bet": ""})
-        plan = _plan(ledger, database_url, run_._replace(cursor=cursor))
-        assert f"{DEFAULT_PREFIX}{index}" in plan, (phase, plan)
-
-
-def _plan(ledger: SqlLedger, url: str, run_: Run) -> str:
-    """Return how the database would read the page that the cursor of a run stands at."""
-
-    def asked(dialect: Any) -> Any:
-        step = page(run_, dialect).send(None)
-        yield from ()
-        return step
-
-    step: Any = Office(ledger).read(asked)
-    if is_sqlite(url):
-        with closing(sqlite3.connect(path_in(url))) as connection:
-            rows = connection.execute(f"EXPLAIN QUERY PLAN {step.sql}", step.parameters).fetchall()
-            return "\n".join(row[3] for row in rows)
-    with psycopg.connect(url) as postgres:
-        text = f"EXPLAIN {step.sql.replace('%', '%%').replace('?', '%s')}"
-        return "\n".join(row[0] for row in postgres.execute(text.encode(), step.parameters).fetchall())
