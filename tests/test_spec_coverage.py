@@ -1,15 +1,12 @@
-"""Each statement in docs/maintainers/spec-coverage.md names tests that exist and cite its section."""
+"""Each statement in tests/spec_coverage.toml names tests that exist and cite its section."""
 
 import ast
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
+from tests.support.coverage_pages import STATEMENTS, Statement
 from tests.support.documents import ROOT
-
-_ROW = re.compile(r"^\| (§[0-9.]+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
-_TEST = re.compile(r"`((?:testkit/)?tests/[\w/]+\.py)::(\w+)`")
 
 #: The sections that concern the Operator API, and those of webhooks.
 SECTIONS = (
@@ -17,50 +14,54 @@ SECTIONS = (
     *("§7.1", "§7.2", "§7.3", "§8", "§9"),
 )
 
-ROWS = [tuple(match) for match in _ROW.findall((ROOT / "docs" / "maintainers" / "spec-coverage.md").read_text())]
-
 
 def test_every_section_has_statements() -> None:
     """No section is missing from the map."""
-    assert {section for section, _, _ in ROWS} == set(SECTIONS)
+    assert {each.section for each in STATEMENTS} == set(SECTIONS)
 
 
 def test_statements_stand_once() -> None:
     """A statement that stands twice would hide one that is missing."""
-    statements = [(section, statement) for section, statement, _ in ROWS]
+    statements = [(each.section, each.says) for each in STATEMENTS]
     assert len(statements) == len(set(statements))
 
 
 def test_statements_are_proved() -> None:
     """Each test that a row names exists, and its docstring or its module's cites the section."""
-    assert [problem for row in ROWS for problem in _problems(*row)] == []
+    assert [problem for each in STATEMENTS for problem in _problems(each)] == []
 
 
-def _problems(section: str, statement: str, tests: str) -> Iterator[str]:
-    named = _TEST.findall(tests)
-    if not named:
-        yield f"{statement!r} names no test"
-    for file, name in named:
-        docstring = _docstrings(ROOT / file).get(name)
+def _problems(statement: Statement) -> Iterator[str]:
+    if not statement.tests:
+        yield f"{statement.says!r} names no test"
+    for file, name in map(file_and_name, statement.tests):
+        docstring = docstrings(file).get(name)
         if docstring is None:
             yield f"{file} has no test {name}"
-        elif not re.search(re.escape(section) + r"(?![.\d])", docstring):
-            yield f"{file}::{name} does not cite {section}"
+        elif not re.search(re.escape(statement.section) + r"(?![.\d])", docstring):
+            yield f"{file}::{name} does not cite {statement.section}"
+
+
+def file_and_name(test: str) -> tuple[str, str]:
+    """Return the file of a test, and its name."""
+    file, _, name = test.partition("::")
+    return file, name
 
 
 def test_what_a_row_lacks_is_found() -> None:
     """The check above sees a row without a test, a test that is not there, and one that cites another section."""
-    this = "`tests/test_spec_coverage.py::test_every_section_has_statements`"
-    found = [*_problems("§1", "nothing", "none"), *_problems("§1", "gone", this.replace("every", "no"))]
+    this = "tests/test_spec_coverage.py::test_every_section_has_statements"
+    rows: list[tuple[str, list[str]]] = [("§1", []), ("§1", [this.replace("every", "no")]), ("§99", [this])]
+    found = [problem for section, tests in rows for problem in _problems(Statement(section, "nothing", tests))]
     assert found[0] == "'nothing' names no test"
     assert found[1].endswith("has no test test_no_section_has_statements")
-    assert [problem.rpartition(" ")[2] for problem in _problems("§99", "elsewhere", this)] == ["§99"]
+    assert found[2].endswith("does not cite §99")
 
 
 @cache
-def _docstrings(file: Path) -> dict[str, str]:
+def docstrings(file: str) -> dict[str, str]:
     """Return each test function of *file* with its docstring and its module's."""
-    module = ast.parse(file.read_text())
+    module = ast.parse((ROOT / file).read_text())
     above = ast.get_docstring(module) or ""
     functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     tests = [node for node in functions if node.name.startswith("test_")]

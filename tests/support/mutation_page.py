@@ -65,7 +65,7 @@ def _listed(name: str) -> Mapping[str, Any]:
 
 def _mutated(files: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
     for file, each in files.items():
-        caught, left = (sum(map(_count, each.get(kind, {}).values())) for kind in ("caught", "left"))
+        caught, left = (sum(map(len, each.get(kind, {}).values())) for kind in ("caught", "left"))
         yield file, caught, left
 
 
@@ -74,12 +74,6 @@ def _planted(modules: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
         faults = [fault for each in modules.values() if each["file"] == file for fault in each["faults"]]
         caught = sum(bool(fault["caught_by"]) for fault in faults)
         yield file, caught, len(faults) - caught
-
-
-def _count(ranges: str) -> int:
-    """Return how many numbers *ranges* such as ``1-3, 5`` has."""
-    bounds = (each.partition("-") for each in ranges.split(", "))
-    return sum(int(last or first) - int(first) + 1 for first, _, last in bounds)
 
 
 def _table(what: str, rows: Iterable[tuple[str, int, int]]) -> Iterator[str]:
