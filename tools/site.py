@@ -124,7 +124,10 @@ def _documented(name: re.Match[str]) -> str:
     parts = [f"### {attribute}", *_described(thing, attribute)]
     if isclass(thing):
         for member in dir(thing):
-            if not member.startswith("_") and isroutine(getattr_static(thing, member)) and _is_ours(thing, member):
+            found = getattr_static(thing, member)
+            if member.startswith("_") or not _is_ours(thing, member):
+                continue
+            if isroutine(found) or isinstance(found, property):
                 parts += [f"#### {attribute}.{member}", *_described(getattr(thing, member), member)]
     return "\n\n".join(parts) + "\n"
 
@@ -135,10 +138,10 @@ def _is_ours(kind: type, member: str) -> bool:
 
 
 def _described(thing: object, name: str) -> Iterator[str]:
-    if not callable(thing):
+    if not callable(thing) and not isinstance(thing, property):
         return
     try:
-        takes = signature(thing)
+        takes = signature(thing)  # type: ignore[arg-type]  # of a property it is a TypeError
     except (TypeError, ValueError):  # It does not say.
         pass
     else:

@@ -175,8 +175,13 @@ class Profile:
         Return the profile that *text* describes: its keys are the attributes above, ``fields`` is a table.
 
         Raises:
+            TypeError: *text* is not a str.
             ConfigurationError: The text is not TOML, or has a key or value that a profile does not; it is named.
         """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"text must be the TOML itself, not {type(text).__name__}. For a file, pass path.read_text()."
+            )
         try:
             document = tomllib.loads(text)
         except (ValueError, RecursionError) as broken:

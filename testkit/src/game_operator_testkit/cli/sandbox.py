@@ -100,5 +100,7 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", public_key: Path | None)
         say(f"export {name}={shlex.quote(value)}")
     if public_key:
         say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {public_key}.")
+    say("")
+    say("What there is to try:", style="bold")
     facts = [(name.replace("_", " "), value) for name, value in document.items() if isinstance(value, str | int)]
     show_details([*facts, *((f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items())])
