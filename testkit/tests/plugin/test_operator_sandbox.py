@@ -1,10 +1,8 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
-import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
@@ -12,12 +10,9 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import anyio
-import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import (
-    AuthenticationError,
     ClosedBet,
     ConfigurationError,
     FreeBetRejectedError,
@@ -30,7 +25,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit import InProcessSandbox
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox import PlayedRound, Sandbox
-from tests.support.webhooks import AsyncHandler, Handler
+from tests.support.webhooks import Handler
 
 NOW_MILLIS = 1_772_323_200_000
 
@@ -116,15 +111,6 @@ def test_async_clients(operator_sandbox: InProcessSandbox, backend: str) -> None
                 await client.grant_free_bet(**_grant(operator_sandbox))
 
     anyio.run(ask, backend=backend)
-
-
-def test_another_key_is_refused(operator_sandbox: InProcessSandbox, private_key: RSAPrivateKey) -> None:
-    """Signatures are verified in process as well (spec §5); the sandbox's own key is handed out."""
-    http_client = httpx.Client(transport=operator_sandbox.transport)
-    make = partial(OperatorClient, operator_sandbox.base_url, operator_sandbox.operator_id, http_client=http_client)
-    assert make(operator_sandbox.private_key_pem).fetch_games()
-    with pytest.raises(AuthenticationError):
-        make(private_key).fetch_games()
 
 
 # --- rounds ----------------------------------------------------------------------------------------------------------
@@ -274,24 +260,6 @@ async def test_an_async_wallet_on_the_tests_loop(
         claimed = await operator_sandbox.claim_free_bets_async(granted.free_bet_id)
         assert claimed.deliveries[0].reply is not None
         assert claimed.deliveries[0].reply.balance_cents == await ledger.balance("p1")
-
-
-def test_an_async_handler_and_many_threads(operator_sandbox: InProcessSandbox) -> None:
-    """They share its one loop, one after the other."""
-    handler = AsyncHandler()
-
-    async def slow(path: str, headers: Mapping[str, str], body: bytes) -> Any:  # Any: whatever a response is.
-        await asyncio.sleep(0.01)
-        return await receiver.handle_async(path, headers, body, handler)
-
-    receiver = WebhookReceiver(authenticator=RsaSignature(operator_sandbox.service_public_key_pem))
-    operator_sandbox.wallet = slow
-    with ThreadPoolExecutor(4) as threads:
-        playing = [
-            threads.submit(operator_sandbox.play_round, player_id="p1", wager_cents=500, won_cents=0) for _ in range(8)
-        ]
-        assert [each.result(30).problems for each in playing] == [()] * 8
-    assert sorted(call.operation for call in handler.calls) == ["deposit"] * 8 + ["withdraw"] * 8
 
 
 def test_after_a_rotation_a_handler_is_told_and_a_receiver_is_not(operator_sandbox: InProcessSandbox) -> None:

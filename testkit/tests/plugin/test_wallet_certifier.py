@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +21,7 @@ from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
 from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet
 from game_operator_testkit.certifier import Outcome, Supplies, scenarios
+from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 
 pytest_plugins = ["pytester"]
@@ -354,6 +356,23 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
     assert '\n< 200\n\n{"type":"SUCCESS","balance":' in told
     assert "certifier.py" not in shown
     assert "pytest.fail" not in shown
+
+
+def test_a_wallets_traceback_has_its_causes() -> None:
+    """As Python prints them."""
+
+    def fails() -> None:
+        try:
+            raise OSError("no disk")
+        except OSError as failed:
+            raise LookupError("no table") from failed
+
+    recorder = ErrorRecorder()
+    with recorder, suppress(LookupError), recorder.keeping():
+        fails()
+    (text,) = recorder.taken()
+    assert "LookupError: no table" in text
+    assert "OSError: no disk" in text
 
 
 @pytest.mark.drawn(1)

@@ -155,6 +155,13 @@ def test_another_status_than_200_is_a_difference(extra: Fault | None, named: boo
     ] * named
 
 
+@pytest.mark.parametrize(("now", "gap_cents"), [(BEFORE + 7, 7), (BEFORE - 3, -3), (None, 0)], ids=str)
+def test_what_a_wrong_balance_is_worth(now: int | None, gap_cents: int) -> None:
+    """To the player, in cents; one that cannot be read is not 0."""
+    (found,) = audit([], {"p1": BEFORE}, Closing({"p1": now}), {})
+    assert (found.subject, found.gap_cents) == ("player p1", gap_cents)
+
+
 def test_a_balance_told_wrongly_on_the_way() -> None:
     """That the last one is right does not fix it."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import httpx
@@ -14,7 +13,7 @@ import pytest
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.serving import MAX_BODY_BYTES
 from testkit.tests.sandbox.support import NOW_MILLIS, outcome, terms
-from tests.support.signed_http import BET, GAMES, GRANT, ROUND, RawCall, SignedHttp
+from tests.support.signed_http import BET, GAMES, GRANT, ROUND, SignedHttp
 
 pytestmark = pytest.mark.outside
 
@@ -77,20 +76,6 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(sandbox: Sandbox, start: b
     assert head.startswith(b"HTTP/1.1 413 ")
     assert b"connection: close" in head
     assert json.loads(body) == TOO_LARGE[1]
-
-
-def test_a_connection_serves_many_calls(sandbox: Sandbox, http: SignedHttp) -> None:
-    """Keep-alive: the same connection, whatever the answers were (spec §4.2)."""
-    address = urlsplit(sandbox.base_url)
-    kept = HTTPConnection(address.hostname or "", address.port, timeout=10)
-    kept.connect()
-    first = kept.sock
-    for call in (http.games_call(), http.bet_call("b"), RawCall("POST", GRANT, b"{}", b"{}"), http.games_call()):
-        kept.request(call.method, call.path, call.body, http.credentials(call.signed))
-        response = kept.getresponse()
-        assert json.loads(response.read())
-        assert kept.sock is first
-    kept.close()
 
 
 def test_the_date_is_the_services(own_sandbox: Sandbox) -> None:

@@ -57,6 +57,20 @@ def test_deliveries_of_one_call() -> None:
     assert live.deliveries(first) == ()
 
 
+@pytest.mark.parametrize(
+    ("direction", "path", "operation"),
+    [
+        ("webhook", "/withdraw", "withdraw"), ("webhook", "/a/b", "a/b"),
+        ("api", "/api/v0.2/fetch-games", "fetch-games"),
+        ("api", "/api/v0.2/fetch-bet/bet-1", "fetch-bet"), ("api", "/api/v0.2/fetch-bet?x=/y", "fetch-bet"),
+        ("api", "/else/where", "else"),
+    ],
+)  # fmt: skip
+def test_the_operation_of_a_path(direction: Any, path: str, operation: str) -> None:
+    """What was asked, without the id."""
+    assert replace(exchange(path), direction=direction).operation == operation
+
+
 @pytest.mark.parametrize(("count", "oldest"), [(5, 1), (6, 2)])
 def test_only_the_newest_are_kept(count: int, oldest: int) -> None:
     """What is older is gone, and its number is never given again."""
@@ -105,10 +119,10 @@ def test_many_threads_record() -> None:
 
 def test_a_reply_is_read_if_it_is_whole() -> None:
     """A body that was cut, or is encoded, says nothing, even if its beginning reads well (spec §2.1)."""
-    told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND"}')
-    assert (told.code, told.problem) == ("BET_NOT_FOUND", "")
+    told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND","balance":1.50}')
+    assert (told.code, told.balance_cents, told.problem) == ("BET_NOT_FOUND", 150, "")
     cut = replace(told, defect="the body is longer than 1048576 bytes")
-    assert (cut.code, cut.problem) == (None, "the body is longer than 1048576 bytes")
+    assert (cut.code, cut.balance_cents, cut.problem) == (None, None, "the body is longer than 1048576 bytes")
     broken = replace(told, response_body=b"{")
     assert broken.code is None
     assert broken.problem
