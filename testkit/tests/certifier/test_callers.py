@@ -30,7 +30,7 @@ from testkit.tests.certifier.wrong_wallets import callers
 from tests.support.ledgers import InMemory
 from tests.support.servers import asgi_server
 
-DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+BROKEN, ADVICE = Weight.CONTRACT_BROKEN, Weight.ADVICE
 _NO_TYPES: dict[str, tuple[str, ...]] = {"action.deposit": (), "amount_cents.deposit": ("won",), "won_cents": ()}
 
 

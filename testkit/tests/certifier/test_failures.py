@@ -32,7 +32,7 @@ from testkit.tests.certifier.harness import (
     supplies_of,
 )
 
-LOST, DOUBLED = Weight.MONEY_LOST, Weight.MONEY_DOUBLED
+LOST = Weight.MONEY_LOST
 
 
 def test_the_wallet_by_hand_passes() -> None:

@@ -27,7 +27,7 @@ from tests.support.ledgers import InMemory
 
 pytestmark = pytest.mark.slow
 
-LOST, BROKEN = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN
+LOST = Weight.MONEY_LOST
 
 
 def test_the_wallet_by_hand_passes() -> None:

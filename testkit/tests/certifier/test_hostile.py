@@ -38,7 +38,7 @@ from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import hostile
 from tests.support.ledgers import InMemory
 
-DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+LOST, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
 _NESTED: dict[str, tuple[str, ...]] = {
     "player_id": ("who.id",),
     "bet_id": ("bet.reference",),

@@ -6,11 +6,12 @@ from wallet_by_hand import Case, PlainWallet
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight
 from testkit.tests.certifier.findings import ids_of
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, hold_told
+from testkit.tests.certifier.wrong_wallets import money
 
 pytestmark = pytest.mark.slow
 
-LOST, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+ADVICE = Weight.ADVICE
 
 
 def outcomes(report: Report) -> dict[str, str]:
@@ -29,6 +30,11 @@ def test_the_wallet_by_hand_passes() -> None:
     assert {each.id for each in report.verdicts} == ids_of("G")
     assert report.calls < 500
     assert [moved.difference_cents for moved in report.moved] == [0, 0]
+
+
+def test_a_large_balance_is_not_a_cent_off() -> None:
+    """Each balance on the way is looked at (spec §2.1)."""
+    hold_told(money.CountsInFloats, "G03", Weight.MONEY_LOST, "player-1 has 999.99")
 
 
 class LimitsWagers(PlainWallet):

@@ -20,7 +20,7 @@ from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEa
 
 pytestmark = pytest.mark.slow
 
-LOST, DOUBLED, BROKEN = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN
+LOST, BROKEN = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN
 
 
 def test_the_wallet_by_hand_passes() -> None:

@@ -13,7 +13,7 @@ from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import overlooked, repeats
 from tests.support.ledgers import InMemory
 
-DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+LOST, ADVICE = Weight.MONEY_LOST, Weight.ADVICE
 
 
 def test_the_wallet_by_hand_passes() -> None:

@@ -92,7 +92,6 @@ def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
             {"outcome": "win", "wager": "2.50", "won": "7"}, "4.50", "wagered 2.50 EUR and won 7.00 EUR", id="win"
         ),
         pytest.param({"outcome": "loss", "wager": "3"}, "-3.00", "wagered 3.00 EUR and lost", id="loss"),
-        pytest.param({"outcome": "loss", "wager": "3", "won": "7"}, "-3.00", "wagered 3.00 EUR and lost", id="ignored"),
         pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "bet of 4.00 EUR is cancelled.", id="cancelled"),
     ],
 )
@@ -114,6 +113,14 @@ def test_a_round_is_played(
     assert f"The wallet now has {money(ledger.balance('p1'))} EUR." in html.text
     kept = {each["name"]: each.get("value") for each in html.all("input") if each.get("name") in {"wager", "player_id"}}
     assert kept == {"wager": fields["wager"], "player_id": "p1"}
+
+
+def test_a_loss_is_not_left_to_the_game(http: httpx.Client, ledger: MemoryLedger) -> None:
+    """Whatever amount stands in the form, a chosen loss pays nothing, ten times out of ten."""
+    before = ledger.balance("p1")
+    for _ in range(10):
+        play(http, outcome="loss", wager="1", won="7")
+    assert before - ledger.balance("p1") == 1_000
 
 
 def test_a_filter_outlives_a_round(http: httpx.Client) -> None:

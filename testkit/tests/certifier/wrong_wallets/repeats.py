@@ -147,6 +147,12 @@ class FailuresRemembered(PlainWallet):
         return self._refuse("SYSTEM_ERROR") if call in self._failed else super()._answer(path, headers, body)
 
 
+@wrong("refuses for good while it fails, though it would process the repeat", must="B07", may="H02")
+class MistakesItsFailures(PlainWallet):
+    def _refuse(self, code: str) -> tuple[int, str]:
+        return super()._refuse("PLAYER_BLOCKED" if self.broken else code)
+
+
 class _Forgetful(PlainWallet):
     def _forget(self) -> None:
         with self._transaction():
