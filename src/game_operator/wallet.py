@@ -21,16 +21,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.findings import Finding
     from game_operator.ledger.staff.repairs import Payment, Repair
 
-__all__ = [
-    "AccountOf",
-    "After",
-    "AsyncJoinedWallet",
-    "AsyncWallet",
-    "CurrencyOf",
-    "JoinedWallet",
-    "MayBet",
-    "Wallet",
-]
+__all__ = ["AsyncJoinedWallet", "AsyncWallet", "JoinedWallet", "Wallet"]
 
 LedgerT = TypeVar("LedgerT")
 SqlLedgerT = TypeVar("SqlLedgerT", bound="SqlLedger | AsyncSqlLedger")

@@ -132,7 +132,7 @@ class RsaSignature:
         finally:
             # Error trackers show the locals of every frame, and a private key may have been passed in their place.
             del public_keys
-        self.calls_by_key = dict.fromkeys(self._keys, 0)
+        self.calls_by_key: dict[str, int] = dict.fromkeys(self._keys, 0)
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
