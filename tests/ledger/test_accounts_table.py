@@ -15,10 +15,9 @@ import pytest
 
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.ledger.accounts.catalogue import KeyColumn, look_at_table
+from game_operator.ledger.accounts.catalogue import KeyColumn
 from game_operator.ledger.accounts.table import balance_after, cents_of
 from game_operator.ledger.api import Unit
-from game_operator.ledger.staff.queries import survey
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import rows
 
@@ -220,23 +219,6 @@ def test_a_balance_with_decimals_is_never_read_as_whole_numbers(url: str, run: R
             assert not _other_units(str(failed.value), unit)
             assert ledger.bet("b1") is None
         assert ledger.balance("p3") == {"cents": 102, "whole": 10_200, "thousandths": 10}[unit]
-
-
-def test_all_reasons_are_known_before_a_ledger_is_opened(url: str, run: Run) -> None:
-    """A survey of a running installation reads, raises nothing, and lists every reason at once."""
-    run("CREATE TABLE players (id varchar(9), balance numeric(12, 2))")
-    kind: Any = "sqlite" if url.startswith("sqlite") else "postgres"
-    unique, unit = survey(url, lambda: look_at_table(kind, _table())).problems
-    assert "unique by itself" in unique
-    assert "has no decimals" in unit
-    assert (
-        survey(url, lambda: look_at_table(kind, _table(table="nobody")))
-        .problems[0]
-        .startswith("There is no table nobody")
-    )
-    run("ALTER TABLE players RENAME TO old_players")
-    run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric(12, 2))")
-    assert survey(url, lambda: look_at_table(kind, _table(unit="units"))).problems == []
 
 
 @pytest.mark.parametrize(

@@ -160,15 +160,6 @@ def test_the_history_of_a_bet(database_url: str) -> None:
     assert not history.is_unknown
 
 
-def test_the_history_of_a_bet_that_nobody_knows(database_url: str) -> None:
-    """It is empty; a bet that only an anomaly names is not."""
-    with opened(database_url) as ledger:
-        assert ledger.history("nope").is_unknown
-        ledger.apply(with_body(deposit("nope")))
-        history = ledger.history("nope")
-    assert (history.bet, history.is_unknown, len(history.anomalies)) == (None, False, 1)
-
-
 def test_the_history_of_an_account(database_url: str) -> None:
     """Its latest movements in order, and its open bets; those of other accounts are left out."""
     with opened(database_url) as ledger:

@@ -213,10 +213,3 @@ def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url:
             assert ledger.apply(withdraw(f"x{number}", amount_cents=1)).code == "LIMIT_EXCEEDED"
         go_on = False
         assert [late for player in players for late in player.result()] == []
-
-
-def test_ping_says_so(ledger: SqlLedger) -> None:
-    """For a load balancer."""
-    assert not ledger.ping(timeout_seconds=20).bets_stopped
-    ledger.stop_bets(**STOP)
-    assert ledger.ping(timeout_seconds=20).bets_stopped

@@ -645,6 +645,16 @@ def test_the_bet_of_a_claim_is_no_content() -> None:
         assert effect_of(book, claim(bet_id=bet_id))[:2] == (None, 0)
 
 
+def test_a_claim_of_an_unknown_player_can_still_be_paid() -> None:
+    """PLAYER_NOT_FOUND to a deposit is not remembered."""
+    book = after()
+    assert effect_of(book, claim(player_id="p3")) == Effect(
+        "PLAYER_NOT_FOUND", 0, None, None, "claim_of_unknown_player"
+    )
+    book.accounts["p3"] = Account("p3", 0)
+    assert effect_of(book, claim(player_id="p3")).delta_cents == 300
+
+
 @pytest.mark.parametrize(
     ("won", "anomaly"),
     [

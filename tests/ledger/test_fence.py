@@ -4,7 +4,6 @@ The fence: once a later version has raised ``oldest_writer``, a program that run
 It answers SYSTEM_ERROR from the next call on, whichever way the call takes. Each way to write is tried by itself.
 """
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -334,25 +333,6 @@ def test_a_program_that_connects_again_goes_on(database_url: str) -> None:
             ledger.apply(withdraw("b2"))
     with pytest.raises(SchemaError, match="upgrade this one"):
         SqlLedger(database_url)
-
-
-@pytest.mark.outside
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
-@pytest.mark.parametrize("is_fenced", [False, True], ids=["goes on", "is shut out"])
-def test_a_child_that_is_forked_after_a_migration(sqlite_url: str, is_fenced: bool) -> None:
-    """It opens the file anew, and is still a program that ran before."""
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        run_next_migration(sqlite_url)
-        if is_fenced:
-            raise_fence(sqlite_url)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os._exit(0 if ledger.apply(withdraw("b1")).applied else 1)
-            except SchemaError:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (2 if is_fenced else 0)
 
 
 def _disconnect(ledger: SqlLedger) -> None:

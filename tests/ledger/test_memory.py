@@ -9,17 +9,7 @@ from game_operator.ledger import MemoryLedger, Outcome
 from game_operator.models.webhooks import BalanceCall, MovingCall, Reply
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, deposit, withdraw
-from tests.support.ledgers import postings_of, store_of
-
-
-def test_opening_balances_are_postings() -> None:
-    """Money that is there from the start came from somewhere."""
-    ledger = MemoryLedger({"p1": 1_000, "p2": 0})
-    assert [(each.to_account, each.amount_cents, each.operation) for each in postings_of(ledger)] == [
-        ("p1", 1_000, "open")
-    ]
-    with pytest.raises(ValueError, match="opened"):
-        MemoryLedger({"p1": -1})
+from tests.support.ledgers import store_of
 
 
 @pytest.mark.parametrize(

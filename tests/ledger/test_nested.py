@@ -55,15 +55,6 @@ def test_a_callback_cannot_use_its_ledger(ledger: Any) -> None:
     assert ledger.apply(withdraw()).balance_cents == 500
 
 
-def test_a_callback_cannot_close_its_ledger(database_url: str) -> None:
-    """The connection is in use."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match="would wait for itself"):
-            ledger.apply(withdraw(), terms=Terms(after=lambda *_args: ledger.close()))
-        assert ledger.apply(withdraw()).balance_cents == 500
-
-
 async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str) -> None:
     """Each callback with each method: neither itself, nor through a task that it awaits."""
     moves = {how: move for how, move in MOVES.items() if how != "bets"} | {"close": lambda ledger: ledger.close()}

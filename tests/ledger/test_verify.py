@@ -342,7 +342,7 @@ PAID_TOO = [
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "sqlite, since a checkpoint"])
-@pytest.mark.drawn(60)
+@pytest.mark.drawn(18, kind=("postgres", "sqlite, since a checkpoint"))
 def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
     """Damage is reported by its kind, and nothing else is; what came after a checkpoint is read as carefully."""
     full = "since" not in kind
