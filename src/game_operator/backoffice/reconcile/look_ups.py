@@ -153,7 +153,8 @@ class LookUps:
 
     def _give_up_turns(self, chunk: Chunk, asked: int, left: Iterable[float] = ()) -> None:
         """For each request after the first, skip one of the turns that are *left*, or a later one of the run."""
-        owed = asked - 1 - len([*islice(left, asked - 1)])
+        further = max(asked - 1, 0)  # None was sent where the deadline passed before.
+        owed = further - len([*islice(left, further)])
         if owed > 0:
             self._journal.turns(chunk.run_id, owed)
 

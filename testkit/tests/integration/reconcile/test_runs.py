@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from game_operator import OperatorClient
 from game_operator.errors import ConfigurationError, FindingError, RunError
 from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
@@ -37,6 +38,20 @@ def test_a_run_is_joined_with_its_own_arguments_alone(desk: Desk) -> None:
         desk.reconciler().run()
     assert desk.balance() == -WAGER
     assert desk.reconciler().run(**REPAIR).repaired.bets == 1
+
+
+def test_a_deadline_that_is_over_before_the_first_request(desk: Desk) -> None:
+    """Nothing was sent, which is an answer that did not come, and no fewer than none."""
+
+    class Slow:
+        def sign(self, message: bytes) -> bytes:
+            time.sleep(0.01)
+            return message
+
+    bet = desk.play("lose")
+    with OperatorClient(desk.client.base_url, desk.client.operator_id, Slow(), deadline=0.001, retries=0) as client:
+        report = desk.reconciler(client=client).run()
+    assert verdicts(report) == {bet: "no_answer"}
 
 
 def test_slices_never_begin_repairs_and_go_on_with_them(desk: Desk) -> None:
