@@ -44,7 +44,7 @@ def test_a_deadline_that_is_over_before_the_first_request(desk: Desk) -> None:
     """Nothing was sent, which is an answer that did not come, and no fewer than none."""
 
     class Slow:
-        def sign(self, message: bytes) -> bytes:  # noqa: ARG002 - the Protocol's
+        def sign(self, message: bytes) -> bytes:
             time.sleep(0.01)
             return bytes(256)
 
