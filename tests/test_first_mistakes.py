@@ -7,13 +7,13 @@ from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from game_operator import WithdrawCall
 from game_operator.errors import ConfigurationError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Unit
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature
 
@@ -122,8 +122,3 @@ def test_the_test_tools_without_pytest() -> None:
         [sys.executable, "-c", _WITHOUT_PYTEST], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout == "No module named 'pytest'\n"
-
-
-def test_the_units_of_a_table() -> None:
-    """For annotations of whoever passes one on."""
-    assert get_args(Unit) == ("cents", "units", "whole", "thousandths")

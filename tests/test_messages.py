@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -116,11 +115,3 @@ def test_the_search_finds_what_it_looks_for(code: str, is_look: bool) -> None:
     """A look into a sentence, and not its making or passing on."""
     function = f"def f():\n  try:\n    pass\n  except ValueError as wrong:\n    {code}\n"
     assert (list(_looks_into_sentences(function)) != []) is is_look
-
-
-def test_each_foreign_sentence_has_its_comment() -> None:
-    """So that a reader sees at the place why there is no field."""
-    for (module, function), why in _FOREIGN.items():
-        code = Path(ROOT, "src", "game_operator", module).read_text()
-        _, _, body = code.partition(f"def {function}(")
-        assert "#" in body.partition("\n\n\n")[0], why

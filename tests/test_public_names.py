@@ -35,12 +35,6 @@ def _loaded_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_names_stand_once_and_in_order() -> None:
-    """The list can be read and merged."""
-    assert len(set(_names(game_operator))) == len(_names(game_operator))
-    assert _names(game_operator) == sorted(_names(game_operator))
-
-
 @pytest.mark.parametrize(
     "package",
     [game_operator, backoffice, ledger, models, sandbox, signers, game_operator_testkit],
@@ -137,13 +131,6 @@ def test_version_is_the_distribution_s() -> None:
 def test_what_an_import_loads(statement: str, absent: str) -> None:
     """A process pays only for what it touches."""
     assert _loaded_after(statement) & set(absent.split()) == set()
-
-
-@pytest.mark.artefact
-@pytest.mark.outside
-def test_the_client_adds_no_rich() -> None:
-    """Httpx loads rich for its own command line where that is installed; the client has no part in it."""
-    assert "rich" not in _loaded_after("from game_operator import OperatorClient") - _loaded_after("import httpx")
 
 
 @pytest.mark.artefact
