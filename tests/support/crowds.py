@@ -68,12 +68,12 @@ def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
         return in_threads(ledger.apply, shares)
 
 
-def worker_context() -> "SpawnContext | ForkServerContext":
-    """Return how workers begin: as children of a process that has loaded all this once, where the system has that."""
+def worker_context(*modules: str) -> "SpawnContext | ForkServerContext":
+    """Return how workers begin: as children of a process that has loaded *modules* once, where the system has that."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, *modules])
     return context
 
 
