@@ -25,8 +25,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, path_in, rows
 from tests.support.traffic import Log, Story, Traffic, answer_of, deliver, shares
 
-__all__ = ["AgedBooks", "Played", "played_beside"]
-
 #: Half of the traffic is the hot player's.
 PLAYERS = ["hot", "hot", "hot", "p1", "p2", "p3"]
 #: When maintain ran once, and then when was played. The last is today.

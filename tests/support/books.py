@@ -18,12 +18,12 @@ import psycopg
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
 from tests.support.traffic import STRANGER, Answer, Story
 
-__all__ = ["Books", "execute", "problems", "read_books"]
-
 PREFIX = "game_operator_"
 
 
 class Call(NamedTuple):
+    """A row of the calls."""
+
     player_id: str
     account: str
     bet_id: str | None
@@ -34,6 +34,8 @@ class Call(NamedTuple):
 
 
 class Bet(NamedTuple):
+    """A row of the bets."""
+
     player_id: str
     account: str
     wager_cents: int
@@ -44,6 +46,8 @@ class Bet(NamedTuple):
 
 
 class Posting(NamedTuple):
+    """A row of the postings."""
+
     from_account: str | None
     to_account: str | None
     amount_cents: int

@@ -8,8 +8,6 @@ import psycopg
 from game_operator.ledger import SqlLedger
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite
 
-__all__ = ["DAY_MILLIS", "Calendar"]
-
 DAY_MILLIS = 86_400_000
 
 #: What PostgreSQL takes for its own function, because it looks into the schema ``public`` first.

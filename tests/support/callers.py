@@ -16,11 +16,6 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = [
-    *("KINDS", "OF_ALCHEMY", "OF_ASYNC_ALCHEMY", "OF_ASYNC_PSYCOPG", "OF_DJANGO", "OF_PSYCOPG", "OF_SQLITE3"),
-    *("CallerKind", "Joining", "Statements", "django_alias", "sqlalchemy_url"),
-]
-
 DEFAULT = Terms()
 
 

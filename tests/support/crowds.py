@@ -23,8 +23,6 @@ from tests.support.traffic import Answer, Apply, Log, deliver
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
-__all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes", "worker_context"]
-
 PATIENCE_SECONDS = 30.0
 
 

@@ -18,8 +18,6 @@ from game_operator.profile import Profile
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.documents import ROOT
 
-__all__ = ["DECIDE", "NOTE", "STATES", "Effect", "book_in", "cells", "effect_of", "written_decide", "written_note"]
-
 NOTE = ROOT / "docs" / "decisions" / "0014-repeats-and-order.md"
 DECIDE = ROOT / "src" / "game_operator" / "ledger" / "rules" / "decide.py"
 

@@ -11,8 +11,6 @@ from venv import EnvBuilder
 
 from packaging.requirements import Requirement
 
-__all__ = ["EmptyEnvironment"]
-
 
 class EmptyEnvironment:
     """

@@ -14,8 +14,6 @@ from game_operator.ledger import SqlLedger
 from tests.support.catalogues import named
 from tests.support.wire import JsonObject, wire
 
-__all__ = ["DAY_MILLIS", "GrantingService", "Plot", "campaign", "players", "refusal"]
-
 BASE_URL, OPERATOR = "https://api.example.com", "acme"
 DAY_MILLIS = 86_400_000
 

@@ -17,8 +17,6 @@ from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
 from tests.support.documents import ROOT
 
-__all__ = ["HOUR", "JUDGE", "MAX_WIN", "NOW", "STATES", "WAGER", "WON", "answer", "bet", "judged", "table", "written"]
-
 JUDGE = ROOT / "src" / "game_operator" / "backoffice" / "reconcile" / "judge.py"
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

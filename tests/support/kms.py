@@ -2,11 +2,10 @@
 
 import base64
 import json
-import threading
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
@@ -17,12 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-__all__ = ["SECRET_ACCESS_KEY", "SESSION_TOKEN", "LocalKms", "local_kms"]
+from tests.support.hostile_server import Connection, HostileServer, response_bytes
 
 SECRET_ACCESS_KEY = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYplanted"
 SESSION_TOKEN = "IQoJb3JpZ2luX2VjEPLANTEDplanted"
-#: What boto3 sends for each operation, in the JSON protocol of AWS.
-_TARGET = "TrentService."
 
 
 class LocalKms:
@@ -79,28 +76,16 @@ def local_kms(key: RSAPrivateKey) -> Iterator[LocalKms]:
     """Serve *key* until the block ends."""
     kms = LocalKms(key)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            arguments = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, body = kms.answer(self.headers["X-Amz-Target"].removeprefix(_TARGET), arguments)
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+    def serve(connection: Connection) -> None:
+        while request := connection.read_request():
+            head, _, body = request.partition(b"\r\n\r\n")
+            (operation,) = re.findall(r"(?i)^x-amz-target: TrentService\.(\w+)", head.decode(), re.MULTILINE)
+            status, answer = kms.answer(operation, json.loads(body))
+            connection.send(response_bytes(status, json.dumps(answer).encode()))
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        kms.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield kms
-        finally:
-            server.shutdown()
-            thread.join()
+    with HostileServer(serve) as server:
+        kms.port = server.port
+        yield kms
 
 
 def _text(raw: bytes) -> str:

@@ -19,8 +19,6 @@ from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import WebhookCall
 from tests.support.raw_sql import rows
 
-__all__ = ["KINDS", "AnyLedger", "AsyncInDatabase", "InDatabase", "InMemory", "Work"]
-
 T = TypeVar("T")
 #: A call and the rules it is applied by.
 Work = tuple[WebhookCall, Terms]

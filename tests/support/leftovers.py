@@ -10,8 +10,6 @@ from pathlib import Path
 
 import psycopg
 
-__all__ = ["assert_idle", "file_descriptors", "nothing_grows"]
-
 _FDS = Path("/proc/self/fd")
 
 

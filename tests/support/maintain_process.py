@@ -26,8 +26,6 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain, retention, verify
 from tests.support.crowds import worker_context
 
-__all__ = ["Ended", "Maintainer"]
-
 
 class Ended(NamedTuple):
     """

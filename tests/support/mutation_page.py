@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from tests.support.documents import ROOT
 
-__all__ = ["page"]
-
 _TEXT: Final = """\
 # Mutations
 

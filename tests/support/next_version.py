@@ -10,8 +10,6 @@ import game_operator
 from game_operator.ledger.engine.tables import VERSION
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, run
 
-__all__ = ["NEXT", "next_program", "raise_fence", "run_next_migration"]
-
 NEXT = VERSION + 1
 
 #: What it adds: a table, and a column of one that calls write.

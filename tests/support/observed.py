@@ -11,8 +11,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from game_operator.telemetry import Telemetry
 
-__all__ = ["Observed"]
-
 
 class Observed:
     """A Telemetry, and what it made of spans and metrics so far."""

@@ -19,8 +19,6 @@ import psycopg
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import give_to_server_user, server_user
 
-__all__ = ["PgBouncer"]
-
 _PATIENCE_SECONDS = 30.0
 _PORT = 6432
 # Debian installs it where a user's PATH may not lead.

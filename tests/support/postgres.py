@@ -26,8 +26,6 @@ from psycopg.pq import TransactionStatus
 
 from tests.support.postgres_binaries import find_binaries, give_to_server_user, server_user, within_reach
 
-__all__ = ["PostgresServer"]
-
 _PATIENCE_SECONDS = 60.0
 _PORT = 5432
 #: The longest folder whose socket's path the kernel takes: 108 bytes on Linux and 104 elsewhere, less name and end.

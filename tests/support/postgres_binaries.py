@@ -9,16 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-__all__ = [
-    "BINARIES_VARIABLE",
-    "User",
-    "binary_folders",
-    "find_binaries",
-    "give_to_server_user",
-    "server_user",
-    "within_reach",
-]
-
 BINARIES_VARIABLE = "GAME_OPERATOR_TEST_POSTGRES_BIN"
 
 

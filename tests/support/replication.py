@@ -11,8 +11,6 @@ from tests.support.books import execute
 from tests.support.namespaces import Machine
 from tests.support.postgres import PostgresServer
 
-__all__ = ["follow", "promote", "replicated", "until_synchronous"]
-
 _PATIENCE_SECONDS = 30.0
 _STANDBY = "standby"
 #: A silent network is noticed within seconds; by default it takes a minute, or hours.

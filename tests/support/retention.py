@@ -14,8 +14,6 @@ from game_operator.ledger import MaintainReport, SqlLedger
 from game_operator.ledger.books import retention, totals
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, rows, run
 
-__all__ = ["DAY_MILLIS", "at_time", "drop", "dropping", "keep_one"]
-
 DAY_MILLIS = 86_400_000
 QUARTER = timedelta(days=90)
 _NUMBERS = count()

@@ -2,8 +2,6 @@
 
 import time
 
-__all__ = ["RunningClock", "StoppedClock", "is_now"]
-
 _SLACK_MILLIS = 5_000
 
 

@@ -26,8 +26,6 @@ from tests.support.forked import Forked
 from tests.support.traffic import Answer, Log
 from tests.support.webhooks import signed
 
-__all__ = ["RETRY_PRESETS", "Service", "WalletProcess", "workers_of"]
-
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 _REPLACED = "The rolling restart has ended"

@@ -13,23 +13,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from game_operator.money import cents_from_amount
 from game_operator.webhooks import HttpReply, Reply, WebhookCall, success
 
-__all__ = [
-    "BALANCE",
-    "DEPOSIT",
-    "GENUINE",
-    "ROLLBACK",
-    "WITHDRAW",
-    "AsyncHandler",
-    "Handler",
-    "code_of",
-    "encoded",
-    "read_reply",
-    "reply_of",
-    "signature_of",
-    "signed",
-    "told",
-]
-
 WITHDRAW: dict[str, Any] = {
     "player_id": "p1",
     "amount": 5000,

@@ -5,8 +5,6 @@ from functools import cache
 
 from tests.support.documents import ROOT
 
-__all__ = ["codes", "rows", "values_of"]
-
 _PAGE = ROOT / "docs" / "reference" / "metrics.md"
 
 

@@ -34,8 +34,6 @@ from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit import InProcessSandbox
 from tests.support.webhooks import signed
 
-__all__ = ["MadeMetric", "ObservedRun", "observed_run"]
-
 _LIMIT_SECONDS, _WAIT_SECONDS = 20.0, 0.05
 _QUICK = RetryPolicy(max_retries=1, base_delay_seconds=0.0)
 

@@ -25,8 +25,6 @@ from tests.support.callers import Statements
 from tests.support.joined_wallets import asked
 from tests.support.raw_sql import rows, run
 
-__all__ = ["KEYS", "OPENING", "REPAIR", "WALLETS", "Desk", "Refusing", "TickingClock", "desk_of", "verdicts"]
-
 KEYS = ThrowAwayKeys()
 OPENING = 100_000
 WAGER, WON = 500, 1_250
