@@ -8,7 +8,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from tests.support.forked import Forked
+from tests.support.forked import COMMAND, Forked, clean_environment
 from tests.support.hostile_server import Connection, HostileServer, response_bytes
 
 __all__ = ["COMMAND", "Forked", "clean_environment"]
