@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import NamedTuple
@@ -137,7 +138,7 @@ def test_the_same_wheel_comes_out_of_the_sdist(built: Built, tmp_path: Path) -> 
 @pytest.mark.artefact
 def test_what_an_index_shows(built: Built) -> None:
     """Version, licence, and no address that does not exist."""
-    about = HeaderParser().parsestr(_texts(built)[f"wheel:{built.name}.dist-info/METADATA"].decode())
+    about = _metadata(built)
     name = built.package.replace("_", "-")
     assert (about["Name"], about["Version"], about["License-Expression"]) == (name, __version__, "MIT")
     assert about["Requires-Python"] == ">=3.11"
@@ -151,19 +152,22 @@ def test_what_each_brings_and_requires(both: dict[str, Built]) -> None:
     assert sdk == "[console_scripts]\ngame-operator = game_operator.cli:main\n"
     assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(TESTKIT_NAMES)
     assert "game_operator_testkit = game_operator_testkit.plugin.fixtures" in testkit
-    required = HeaderParser().parsestr(_about(both[_TESTKIT], "METADATA")).get_all("Requires-Dist", [])
+    required = _metadata(both[_TESTKIT]).get_all("Requires-Dist", [])
     assert f"game-operator[cli]=={__version__}" in required
     assert [each for each in required if "pytest" in each] == []
-    extras = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Provides-Extra", [])
+    of_sdk = _metadata(both[_SDK])
+    extras = of_sdk.get_all("Provides-Extra", [])
     assert sorted(extras) == ["all", "aws", "cli", "httpx2", "otel", "postgres", "serve", "socks", "testkit"]
-    of_sdk = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Requires-Dist", [])
-    assert [each for each in of_sdk if "testkit" in each] == [
-        f"game-operator-testkit=={__version__}; extra == 'testkit'"
-    ]
+    (testkit,) = [each for each in of_sdk.get_all("Requires-Dist", []) if "testkit" in each]
+    assert testkit == f"game-operator-testkit=={__version__}; extra == 'testkit'"
 
 
 def _about(built: Built, file: str) -> str:
     return _texts(built)[f"wheel:{built.name}.dist-info/{file}"].decode()
+
+
+def _metadata(built: Built) -> Message:
+    return HeaderParser().parsestr(_about(built, "METADATA"))
 
 
 #: Imports all public names, and answers a webhook from a ledger.
