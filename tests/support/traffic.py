@@ -195,10 +195,10 @@ def deliver(apply: Apply, calls: Iterable[WebhookCall], log: Log, *, seconds: fl
 
 
 async def deliver_async(
-    apply: Callable[[WebhookCall], Awaitable[Outcome]], calls: Iterable[WebhookCall], log: Log, *, seconds: float = 60.0
+    apply: Callable[[WebhookCall], Awaitable[Outcome]], calls: Iterable[WebhookCall], log: Log
 ) -> None:
     """``deliver`` for asyncio."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + 60
     for call in calls:
         while True:
             asked_at = time.monotonic()
@@ -209,7 +209,7 @@ async def deliver_async(
             log.append(answer)
             if answer.definite:
                 break
-            assert time.monotonic() < until, f"no definite answer within {seconds} s to {call}"
+            assert time.monotonic() < until, f"no definite answer within 60 s to {call}"
 
 
 def shares(calls: Sequence[WebhookCall], workers: int) -> list[list[WebhookCall]]:
