@@ -98,16 +98,12 @@ def test_no_decision_looks_into_a_message() -> None:
     ("code", "is_look"),
     [
         ('if "bits" in str(wrong): pass', True),
-        ('if "bits" not in wrong.args[0]: pass', True),
         ("if verdict.reason.startswith('too'): pass", True),
-        ("parts = exchange.note.split('; ')", True),
         ("if PATTERN.search(str(wrong).lower()): pass", True),
         ("known = any(word in wrong.reason.upper().replace(' ', '_') for word in WORDS)", True),
         ("text = str(wrong)\n    if 'bits' in text: pass", True),
         ("if wrong.reason == 'gone': pass", True),
-        ("if wrong.code == 'GONE': pass", False),
         ("if wrong.reason == other.reason: pass", False),
-        ("if name in known: pass", False),
         ("raise Other(str(wrong))", False),
     ],
 )
