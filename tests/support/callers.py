@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, closing, con
 from functools import partial
 from itertools import count
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -16,6 +16,7 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 
+T = TypeVar("T")
 DEFAULT = Terms()
 
 
@@ -43,16 +44,19 @@ class Joining(NamedTuple):
         return self.execute(sql)[0][0]
 
 
-class CallerKind(NamedTuple):
-    """A kind of connection: which database it is for, how one is opened, and whether it begins by itself."""
+class Kind(NamedTuple, Generic[T]):
+    """A kind of connection or wallet: which database it is for, how one is opened, and whether it begins by itself."""
 
     name: str
     database: str
-    open: Callable[..., AbstractContextManager[Joining]]
+    open: Callable[..., AbstractContextManager[T]]
     begins_by_itself: bool = False
 
     def __str__(self) -> str:
         return self.name
+
+
+CallerKind: TypeAlias = Kind[Joining]
 
 
 def sqlalchemy_url(url: str, driver: str) -> str:

@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
-    AbstractContextManager,
     asynccontextmanager,
     closing,
     contextmanager,
@@ -13,7 +12,7 @@ from contextlib import (
 )
 from functools import partial
 from inspect import isawaitable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -29,6 +28,7 @@ from tests.support.callers import (
     OF_DJANGO,
     OF_PSYCOPG,
     OF_SQLITE3,
+    Kind,
     Statements,
     django_alias,
     sqlalchemy_url,
@@ -96,15 +96,7 @@ class Opened(NamedTuple):
         return reply
 
 
-class WalletKind(NamedTuple):
-    """A kind of transaction, and the database it is for."""
-
-    name: str
-    database: str
-    open: Callable[..., AbstractContextManager[Opened]]
-
-    def __str__(self) -> str:
-        return self.name
+WalletKind: TypeAlias = Kind[Opened]
 
 
 def asked(name: str) -> list[WalletKind]:

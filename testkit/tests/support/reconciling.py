@@ -3,11 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import httpx
 
@@ -21,7 +21,7 @@ from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import JoinedWallet, Wallet
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
-from tests.support.callers import Statements
+from tests.support.callers import Kind, Statements
 from tests.support.joined_wallets import asked
 from tests.support.raw_sql import rows, run
 
@@ -83,15 +83,8 @@ class Refusing(httpx.BaseTransport):
         self.instead += [httpx.Response(status, content=body, headers=headers) for _ in range(times)]
 
 
-class WalletKind(NamedTuple):
-    """A kind of wallet, and the database it is for; ``open`` yields it, with a table ``own_rows`` for the operator."""
-
-    name: str
-    database: str
-    open: Callable[[str], AbstractContextManager[Wallet | JoinedWallet]]
-
-    def __str__(self) -> str:
-        return self.name
+#: ``open`` yields a wallet, with a table ``own_rows`` for the operator.
+WalletKind: TypeAlias = Kind[Wallet | JoinedWallet]
 
 
 def _keep(does: Statements, call: Any, outcome: Any, connection: Any) -> Generator[Any, Any, None]:
