@@ -78,10 +78,6 @@ class PgBouncer:
             self._guard.communicate(b"close\n")
             self._guard = None
 
-    def log(self) -> str:
-        """Return what it has logged so far."""
-        return (self._folder / "log").read_text(errors="replace")
-
     def _start(self) -> None:
         program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path=_FOLDERS)
         if program is None:

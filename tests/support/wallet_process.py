@@ -84,7 +84,6 @@ class WalletProcess:
         self._log = folder / f"{name}.log"
         self.port = 0
         self._process: Forked | subprocess.Popen[str] | None = None
-        self.starts = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -133,7 +132,6 @@ class WalletProcess:
         said = self._process.stdout.readline()
         assert said, f"the wallet did not start:\n{self.log()[-2000:]}"
         self.port = urlsplit(json.loads(said)["url"]).port or 0
-        self.starts += 1
 
     def kill(self) -> None:
         """Kill it, in the middle of whatever it does."""
