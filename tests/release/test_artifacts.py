@@ -8,10 +8,10 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from email.message import Message
 from email.parser import HeaderParser
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import NamedTuple, Self
 from venv import EnvBuilder
@@ -60,22 +60,14 @@ def _required(about: Distribution, extra: str, seen: set[str]) -> Iterator[Distr
     for requirement in map(Requirement, about.requires or ()):
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
             continue
-        yield from _with_extras(requirement, seen)
-
-
-def _with_extras(requirement: Requirement, seen: set[str]) -> Iterator[Distribution]:
-    extras: Sequence[str] = ["", *sorted(requirement.extras)]
-    try:
         found = distribution(requirement.name)
-    except PackageNotFoundError:
-        sys.exit(f"{requirement} is required and not installed here.")
-    if not requirement.name.startswith("game-operator"):
-        yield found
-    for extra in extras:
-        key = f"{requirement.name}[{extra}]"
-        if key not in seen:
-            seen.add(key)
-            yield from _required(found, extra, seen)
+        if not requirement.name.startswith("game-operator"):
+            yield found
+        for each in ("", *sorted(requirement.extras)):
+            key = f"{requirement.name}[{each}]"
+            if key not in seen:
+                seen.add(key)
+                yield from _required(found, each, seen)
 
 
 pytestmark = pytest.mark.outside
