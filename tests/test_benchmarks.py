@@ -13,8 +13,6 @@ import pytest
 
 from benchmarks import growth
 from benchmarks.__main__ import SUITES
-from benchmarks.peers import pgbench
-from benchmarks.peers.pgbench import Pgbench
 from benchmarks.races import Comparison, Finding, Race, Turn, as_table, run, summary
 
 ROOT = Path(__file__).parent.parent
@@ -85,16 +83,6 @@ def test_growth_is_compared_with_its_goals() -> None:
         "| call | 1.0 (0.50) | 2.0 (1.00) | 2.6 (1.30) | ≤ 1.30 times, met |",
         "| slow | 1.0 (0.50) | 2.0 (1.00) | 2.7 (1.35) | ≤ 1.30 times, MISSED |",
     ]
-
-
-def test_a_missing_pgbench_is_said_and_left_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A PostgreSQL without it is enough for all else; the message says where it comes from."""
-    monkeypatch.setattr(pgbench, "binary_folders", lambda: iter([Path("/nowhere")]))
-    server: Any = None  # Nothing is asked of it.
-    assert Pgbench.found(server, "") is None
-    assert "apt-get install postgresql" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import DepositCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
-from game_operator.webhooks import HttpReply, WebhookCall, WebhookReceiver, asgi_app
+from game_operator.webhooks import WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.generated_pages import generated_pages
-from tests.support.sources import FOLDERS
 from tests.support.webhooks import read_reply, signed
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -88,14 +87,6 @@ def _names_its_readers(page: Path) -> bool:
     return title.startswith("# ") and blank == after == "" and _READERS.fullmatch(readers) is not None
 
 
-@pytest.mark.parametrize(
-    "line", ["For engineers.", "Engineers read this. You need: nothing.", "For staff. You need: ."]
-)
-def test_a_line_that_lacks_a_part_is_found(line: str) -> None:
-    """The pattern above wants both: the readers, and what they need."""
-    assert not _READERS.fullmatch(line)
-
-
 def test_tables_name_their_columns() -> None:
     """A screen reader names the column of each cell; an empty name says nothing."""
     heads = [(page.name, head) for page in _PAGES for head in _table_heads(page)]
@@ -133,22 +124,6 @@ def test_modules_that_a_page_names_are_there(page: str, least: int) -> None:
     assert [each for each in named if not any((place / each).exists() for place in places)] == []
 
 
-@pytest.mark.parametrize("word", ["strikes?", "struck", "heavier"])
-def test_one_word_stands_for_an_idea(word: str) -> None:
-    """On pages and in docs: a fault occurs in a call, and a scenario costs more than before."""
-    pages = [path for suffix in ("html", "toml") for folder in FOLDERS for path in folder.rglob(f"*.{suffix}")]
-    assert len(pages) > 20
-    docs = [path for path in _DOCUMENTS if path.name != "CHANGELOG.md"]  # It names what was renamed.
-    assert [path.name for path in (*docs, *pages) if re.search(rf"(?i)\b{word}\b", path.read_text())] == []
-
-
-def test_there_are_documents() -> None:
-    """The patterns above find something to look at."""
-    assert _README in _DOCUMENTS
-    assert len(_DOCUMENTS) > 10
-    assert "see-it-test-it" in _anchors(_README)
-
-
 def _block(page: str, start: str, holds: str) -> str:
     """Return the one block of docs/start/*page* in the language *start* that has *holds* in it."""
     blocks = _BLOCK.findall((_START / page).read_text())
@@ -163,21 +138,9 @@ async def _over_asgi(wallet: Any, receiver: WebhookReceiver, path: str, body: by
         return (await client.post(f"/wallet{path}", content=body, headers=headers)).content
 
 
-async def _by_handle(wallet: Any, receiver: WebhookReceiver, path: str, body: bytes, headers: dict[str, str]) -> bytes:
-    reply: HttpReply = await receiver.handle_async(path, headers, body, wallet)
-    return reply.body
-
-
 @pytest.mark.artefact
-@pytest.mark.parametrize(
-    "deliver", [pytest.param(_over_asgi, id="asgi_app"), pytest.param(_by_handle, id="handle_async")]
-)
 def test_the_wallet_over_own_players_answers_calls_in_parallel(
-    deliver: Callable[..., Any],  # Any: the coroutine of either function above.
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    private_key: RSAPrivateKey,
-    public_pem: bytes,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: RSAPrivateKey, public_pem: bytes
 ) -> None:
     """As it is printed, with sixteen calls at once in its threads: all SUCCESS, and each has moved its money once."""
     monkeypatch.chdir(tmp_path)
@@ -188,7 +151,7 @@ def test_the_wallet_over_own_players_answers_calls_in_parallel(
 
     async def send(call: WebhookCall) -> str | None:
         body = encode_call(call)
-        answer = await deliver(names["wallet"], receiver, f"/{call.operation}", body, signed(private_key, body))
+        answer = await _over_asgi(names["wallet"], receiver, f"/{call.operation}", body, signed(private_key, body))
         return read_reply(answer).code
 
     async def send_all(calls: Sequence[WebhookCall]) -> list[str | None]:

@@ -1,19 +1,17 @@
 """Mistakes of the first hour: each error has the right class, names the value, and says what to do."""
 
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from game_operator import WithdrawCall
 from game_operator.errors import ConfigurationError, LedgerError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Unit
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature
 
@@ -95,35 +93,3 @@ def test_a_joined_wallet_says_first_which_argument_is_wrong(tmp_path: Path) -> N
         wallet = JoinedWallet(ledger, lambda: closing(sqlite3.connect(file, isolation_level=None)))
         with pytest.raises(LedgerError, match=r"^transaction= opened no transaction.* Pass engine\.begin \(not engine"):
             wallet.withdraw(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
-
-
-_WITHOUT_PYTEST = """
-import sys
-
-class Missing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("pytest", "_pytest"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Missing())
-import game_operator_testkit.plugin
-from game_operator_testkit import WebhookSigner, asgi_wallet
-try:
-    from game_operator_testkit import WalletCertifier
-except ImportError as missing:
-    print(missing)
-"""
-
-
-@pytest.mark.outside
-def test_the_test_tools_without_pytest() -> None:
-    """What needs pytest says so; what does not need it is there."""
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_PYTEST], capture_output=True, text=True, timeout=30, check=True
-    )
-    assert done.stdout == "No module named 'pytest'\n"
-
-
-def test_the_units_of_a_table() -> None:
-    """For annotations of whoever passes one on."""
-    assert get_args(Unit) == ("cents", "units", "whole", "thousandths")

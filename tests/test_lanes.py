@@ -66,11 +66,6 @@ def test_the_mark_of_a_module_counts_the_cases_of_all_its_tests() -> None:
     assert len(_kept(cases)) == 3
 
 
-def test_a_test_without_the_mark_keeps_its_cases() -> None:
-    """Whatever other marks it has."""
-    assert len(_kept(_cases(pytest.mark.outside))) == 20
-
-
 def test_each_file_is_in_one_hand() -> None:
     """The long ones first, each to who has the least."""
     seconds = {"a": 9.0, "b": 5.0, "c": 4.0}
@@ -78,11 +73,6 @@ def test_each_file_is_in_one_hand() -> None:
     assert sorted(file for hand in dealt for file in hand) == list("abcdefghi")
     assert {"a"} in dealt
     assert [min(hand) for hand in dealt] == ["a", "b", "c"]
-
-
-def test_one_hand_has_all() -> None:
-    """As ``pytest`` alone does."""
-    assert hands(["a", "b"], {}, 1) == [{"a", "b"}]
 
 
 @pytest.mark.parametrize(

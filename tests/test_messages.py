@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -99,16 +98,12 @@ def test_no_decision_looks_into_a_message() -> None:
     ("code", "is_look"),
     [
         ('if "bits" in str(wrong): pass', True),
-        ('if "bits" not in wrong.args[0]: pass', True),
         ("if verdict.reason.startswith('too'): pass", True),
-        ("parts = exchange.note.split('; ')", True),
         ("if PATTERN.search(str(wrong).lower()): pass", True),
         ("known = any(word in wrong.reason.upper().replace(' ', '_') for word in WORDS)", True),
         ("text = str(wrong)\n    if 'bits' in text: pass", True),
         ("if wrong.reason == 'gone': pass", True),
-        ("if wrong.code == 'GONE': pass", False),
         ("if wrong.reason == other.reason: pass", False),
-        ("if name in known: pass", False),
         ("raise Other(str(wrong))", False),
     ],
 )
@@ -116,11 +111,3 @@ def test_the_search_finds_what_it_looks_for(code: str, is_look: bool) -> None:
     """A look into a sentence, and not its making or passing on."""
     function = f"def f():\n  try:\n    pass\n  except ValueError as wrong:\n    {code}\n"
     assert (list(_looks_into_sentences(function)) != []) is is_look
-
-
-def test_each_foreign_sentence_has_its_comment() -> None:
-    """So that a reader sees at the place why there is no field."""
-    for (module, function), why in _FOREIGN.items():
-        code = Path(ROOT, "src", "game_operator", module).read_text()
-        _, _, body = code.partition(f"def {function}(")
-        assert "#" in body.partition("\n\n\n")[0], why

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mutation_page import page
-
 ROOT = Path(__file__).parent.parent
 TOOL = runpy.run_path(str(ROOT / "tools" / "planted_faults.py"))
 MODULES = TOOL["listed"]()
@@ -36,11 +34,3 @@ def test_who_caught_a_fault_is_still_there() -> None:
 def test_the_list_is_written_as_it_is_read() -> None:
     """``--record`` changes nothing but who caught a fault."""
     assert TOOL["written"](MODULES) == TOOL["LIST"].read_text()
-
-
-def test_the_page_counts_what_is_listed() -> None:
-    """All faults of a module in one row, caught or left."""
-    faults = [fault for each in MODULES.values() if each.file == "ledger/sqlite.py" for fault in each.faults]
-    left = sum(not fault.caught_by for fault in faults)
-    assert f"| `ledger/sqlite.py` | {len(faults)} | {len(faults) - left} | {left} |\n" in page()
-    assert "| `ledger/rules/decide.py` | " in page()

@@ -35,12 +35,6 @@ def _loaded_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_names_stand_once_and_in_order() -> None:
-    """The list can be read and merged."""
-    assert len(set(_names(game_operator))) == len(_names(game_operator))
-    assert _names(game_operator) == sorted(_names(game_operator))
-
-
 @pytest.mark.parametrize(
     "package",
     [game_operator, backoffice, ledger, models, sandbox, signers, game_operator_testkit],
@@ -56,13 +50,6 @@ def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
         assert hasattr(package, name)
     with pytest.raises(AttributeError, match=rf"module '{package.__name__}' has no attribute 'Misspelt'"):
         _ = package.Misspelt
-
-
-def test_a_star_import_brings_all() -> None:
-    """``from game_operator import *`` resolves every name."""
-    names: dict[str, object] = {}
-    exec("from game_operator import *", names)
-    assert set(_names(game_operator)) <= set(names)
 
 
 def test_version_is_the_distribution_s() -> None:
@@ -137,20 +124,6 @@ def test_version_is_the_distribution_s() -> None:
 def test_what_an_import_loads(statement: str, absent: str) -> None:
     """A process pays only for what it touches."""
     assert _loaded_after(statement) & set(absent.split()) == set()
-
-
-@pytest.mark.artefact
-@pytest.mark.outside
-def test_the_client_adds_no_rich() -> None:
-    """Httpx loads rich for its own command line where that is installed; the client has no part in it."""
-    assert "rich" not in _loaded_after("from game_operator import OperatorClient") - _loaded_after("import httpx")
-
-
-@pytest.mark.artefact
-@pytest.mark.outside
-def test_the_probe_sees_what_is_loaded() -> None:
-    """The check above would notice: a client and a model do load httpx, pydantic and cryptography."""
-    assert {"httpx", "pydantic", "cryptography"} <= _loaded_after("from game_operator import OperatorClient, GameInfo")
 
 
 @pytest.mark.outside

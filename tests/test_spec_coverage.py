@@ -48,16 +48,6 @@ def file_and_name(test: str) -> tuple[str, str]:
     return file, name
 
 
-def test_what_a_row_lacks_is_found() -> None:
-    """The check above sees a row without a test, a test that is not there, and one that cites another section."""
-    this = "tests/test_spec_coverage.py::test_every_section_has_statements"
-    rows: list[tuple[str, list[str]]] = [("§1", []), ("§1", [this.replace("every", "no")]), ("§99", [this])]
-    found = [problem for section, tests in rows for problem in _problems(Statement(section, "nothing", tests))]
-    assert found[0] == "'nothing' names no test"
-    assert found[1].endswith("has no test test_no_section_has_statements")
-    assert found[2].endswith("does not cite §99")
-
-
 @cache
 def docstrings(file: str) -> dict[str, str]:
     """Return each test function of *file* with its docstring and its module's."""

@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.support.sqlite_tables import sqlite_url_in
 from tests.support.times import RunningClock
 
 pytest.register_assert_rewrite("tests.ledger_contract")
@@ -32,28 +30,3 @@ def anyio_backend() -> str:
 def clock() -> RunningClock:
     """A clock for a ledger on SQLite; PostgreSQL has its own."""
     return RunningClock()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database of each kind."""
-    return _database(request, tmp_path)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The same."""
-    return _database(request, tmp_path)
-
-
-def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return sqlite_url_in(tmp_path, request)
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
-@pytest.fixture
-def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database in a file, for what no database decides."""
-    return sqlite_url_in(tmp_path, request)

@@ -8,16 +8,67 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from email.message import Message
 from email.parser import HeaderParser
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
+from venv import EnvBuilder
 
 import pytest
+from packaging.requirements import Requirement
 
 from game_operator import __version__
 from game_operator.cli.app import TESTKIT_NAMES
 from tests.support.documents import ROOT
-from tests.support.empty_environment import EmptyEnvironment
+
+
+class EmptyEnvironment:
+    """
+    A fresh virtual environment in *home* without pip.
+
+    What is required is not downloaded: the files of the versions that are tested here are linked into it.
+    """
+
+    def __init__(self, home: Path) -> None:
+        EnvBuilder(symlinks=True).create(home)
+        self.bin: Path = home / "bin"
+        (self._packages,) = home.glob("lib/python*/site-packages")
+
+    def install(self, wheel: Path, extra: str = "") -> Self:
+        """Unpack *wheel*, and link what it requires, with one of its extras perhaps."""
+        with zipfile.ZipFile(wheel) as files:
+            files.extractall(self._packages)
+        name, version, *_ = wheel.name.split("-")
+        about = Distribution.at(self._packages / f"{name}-{version}.dist-info")
+        for found in {each for name in {"", extra} for each in _required(about, name, set())}:
+            for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
+                link = self._packages / top
+                if not link.exists():
+                    link.symlink_to(Path(str(found.locate_file(top))).resolve())
+        return self
+
+    def run(self, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run Python with *arguments* and nothing of this process's environment."""
+        command = [str(self.bin / "python"), "-W", "error", "-I", *arguments]
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=55, check=False)
+
+
+def _required(about: Distribution, extra: str, seen: set[str]) -> Iterator[Distribution]:
+    """Yield what *about* requires with *extra*, and what that requires."""
+    for requirement in map(Requirement, about.requires or ()):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        found = distribution(requirement.name)
+        if not requirement.name.startswith("game-operator"):
+            yield found
+        for each in ("", *sorted(requirement.extras)):
+            key = f"{requirement.name}[{each}]"
+            if key not in seen:
+                seen.add(key)
+                yield from _required(found, each, seen)
+
 
 pytestmark = pytest.mark.outside
 
@@ -137,7 +188,7 @@ def test_the_same_wheel_comes_out_of_the_sdist(built: Built, tmp_path: Path) -> 
 @pytest.mark.artefact
 def test_what_an_index_shows(built: Built) -> None:
     """Version, licence, and no address that does not exist."""
-    about = HeaderParser().parsestr(_texts(built)[f"wheel:{built.name}.dist-info/METADATA"].decode())
+    about = _metadata(built)
     name = built.package.replace("_", "-")
     assert (about["Name"], about["Version"], about["License-Expression"]) == (name, __version__, "MIT")
     assert about["Requires-Python"] == ">=3.11"
@@ -151,19 +202,22 @@ def test_what_each_brings_and_requires(both: dict[str, Built]) -> None:
     assert sdk == "[console_scripts]\ngame-operator = game_operator.cli:main\n"
     assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(TESTKIT_NAMES)
     assert "game_operator_testkit = game_operator_testkit.plugin.fixtures" in testkit
-    required = HeaderParser().parsestr(_about(both[_TESTKIT], "METADATA")).get_all("Requires-Dist", [])
+    required = _metadata(both[_TESTKIT]).get_all("Requires-Dist", [])
     assert f"game-operator[cli]=={__version__}" in required
     assert [each for each in required if "pytest" in each] == []
-    extras = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Provides-Extra", [])
+    of_sdk = _metadata(both[_SDK])
+    extras = of_sdk.get_all("Provides-Extra", [])
     assert sorted(extras) == ["all", "aws", "cli", "httpx2", "otel", "postgres", "serve", "socks", "testkit"]
-    of_sdk = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Requires-Dist", [])
-    assert [each for each in of_sdk if "testkit" in each] == [
-        f"game-operator-testkit=={__version__}; extra == 'testkit'"
-    ]
+    (testkit,) = [each for each in of_sdk.get_all("Requires-Dist", []) if "testkit" in each]
+    assert testkit == f"game-operator-testkit=={__version__}; extra == 'testkit'"
 
 
 def _about(built: Built, file: str) -> str:
     return _texts(built)[f"wheel:{built.name}.dist-info/{file}"].decode()
+
+
+def _metadata(built: Built) -> Message:
+    return HeaderParser().parsestr(_about(built, "METADATA"))
 
 
 #: Imports all public names, and answers a webhook from a ledger.

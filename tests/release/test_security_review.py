@@ -102,17 +102,8 @@ def test_nothing_runs_what_it_is_given() -> None:
     assert _that_call(_RUNNERS) == set()
 
 
-@pytest.mark.parametrize(
-    ("pattern", "source"),
-    [
-        (_RUNNERS, "eval(text)"),
-        (_RUNNERS, "pickle.loads(body)"),
-        (_OPENERS, "path.write_text(it)"),
-        (_OPENERS, "sqlite3.connect(it)"),
-        (_OPENERS, "partial(kind.connect, it)"),
-    ],
-)
-def test_what_is_planted_would_be_seen(pattern: re.Pattern[str], source: str) -> None:
-    """The searches above can fail; what only sounds like it is nothing."""
-    assert any(pattern.fullmatch(call) for call in _calls(source))
-    assert not any(pattern.fullmatch(call) for call in _calls("evaluate(it); connection.connect(it); path.read_text()"))
+@pytest.mark.parametrize("source", ["eval(text)", "pickle.loads(body)"])
+def test_what_is_planted_would_be_seen(source: str) -> None:
+    """The search above can fail; what only sounds like it is nothing."""
+    assert any(_RUNNERS.fullmatch(call) for call in _calls(source))
+    assert not any(_RUNNERS.fullmatch(call) for call in _calls("evaluate(it); pickle.dumps(it)"))

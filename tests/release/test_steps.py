@@ -54,7 +54,6 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("missing", "more"),
     [
-        pytest.param(_FILES, [], id="nothing"),
         pytest.param(_FILES[2:], [], id="the SDK alone"),
         pytest.param(_FILES[3:], [], id="no sdist of the testkit"),
         pytest.param(_FILES[1:2], ["game_operator-9.tar.gz"], id="another version"),

@@ -47,16 +47,6 @@ def test_the_changelog_s_newest_version_is_the_package_s() -> None:
     assert versions == sorted(versions, key=lambda each: [*map(int, each.split("."))], reverse=True)
 
 
-def test_a_section_has_each_kind_of_change_once() -> None:
-    """In the words of Keep a Changelog, and in their order there."""
-    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-    _, *sections = re.split(r"^## \[", _CHANGELOG, flags=re.MULTILINE)
-    for section in sections:
-        found = re.findall(r"^### (.+)$", section, re.MULTILINE)
-        assert len(set(found)) == len(found)
-        assert set(found) <= set(kinds)
-
-
 def test_an_unknown_step_shows_the_steps() -> None:
     """A mistyped command releases nothing."""
     assert "tools/release.py build" in str(main(["bild"]))

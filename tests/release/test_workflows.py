@@ -17,32 +17,12 @@ from tools import release
 _OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 _RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 _FOR_USERS = sorted((ROOT / "examples" / "ci").glob("*.yml"))
-_SOUND = """
-name: sound
-on: push
-permissions: {}
-concurrency: {group: sound, cancel-in-progress: true}
-jobs:
-  build:
-    name: build
-    runs-on: ubuntu-24.04
-    steps:
-      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
-        with:
-          persist-credentials: false
-      - run: make test
-"""
 
 
 def _zizmor(*inputs: Path) -> tuple[int, str]:
     """Run zizmor as the gate does; a file that it cannot read is an error."""
-    command = [
-        str(Path(sys.executable).with_name("zizmor")),
-        "--offline",
-        "--pedantic",
-        "--strict-collection",
-        *map(str, inputs),
-    ]
+    options = ["--offline", "--pedantic", "--strict-collection"]
+    command = [str(Path(sys.executable).with_name("zizmor")), *options, *map(str, inputs)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     return done.returncode, done.stdout + done.stderr
 
@@ -64,19 +44,6 @@ def test_zizmor_finds_nothing() -> None:
     assert code == 0, said
     for file in (*_OURS, *_FOR_USERS, ROOT / ".github" / "dependabot.yml"):
         assert f"completed {file}" in said or f"completed {file.relative_to(ROOT)}" in said
-
-
-@pytest.mark.artefact
-@pytest.mark.outside
-def test_zizmor_finds_what_is_planted(tmp_path: Path) -> None:
-    """The check above can fail: a workflow without a finding, and the same with an action that a tag pins."""
-    workflow = tmp_path / "planted.yml"
-    workflow.write_text(_SOUND)
-    assert _zizmor(workflow)[0] == 0
-    workflow.write_text(re.sub(r"@[0-9a-f]{40} # v7\.0\.1", "@v7", _SOUND))
-    code, said = _zizmor(workflow)
-    assert code != 0
-    assert "unpinned-uses" in said
 
 
 def test_every_action_is_pinned_by_one_digest() -> None:

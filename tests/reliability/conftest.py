@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sqlite_tables import sqlite_url_in
-
 
 @pytest.fixture(autouse=True)
 def quiet_ledger() -> Iterator[None]:
@@ -23,15 +21,6 @@ def quiet_ledger() -> Iterator[None]:
 def anyio_backend() -> str:
     """The ledgers are for asyncio."""
     return "asyncio"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    if request.param == "sqlite":
-        return sqlite_url_in(tmp_path, request)
-    address: str = request.getfixturevalue("postgres_url")
-    return address
 
 
 @pytest.fixture

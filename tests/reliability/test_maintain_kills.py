@@ -6,7 +6,7 @@ on. In the end nothing is lost or doubled, and what has left the tables is in th
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -27,18 +27,10 @@ _MOST_RUNS = 10
 _SOME_STEPS = 450
 
 
-@pytest.fixture(scope="module")
-def maintainer() -> Iterator[Maintainer]:
+@pytest.fixture
+def maintainer() -> Maintainer:
     """What runs the command."""
-    with Maintainer() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def second() -> Iterator[Maintainer]:
-    """What runs it at the same time."""
-    with Maintainer() as other:
-        yield other
+    return Maintainer()
 
 
 @pytest.fixture
@@ -142,7 +134,7 @@ def test_killed_200_times(
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 def test_one_of_two_killed(
-    kind: str, books: AgedBooks, maintainer: Maintainer, second: Maintainer, tmp_path: Path, record_property: Figures
+    kind: str, books: AgedBooks, maintainer: Maintainer, tmp_path: Path, record_property: Figures
 ) -> None:
     """Two runs at once, one of which is killed: the other does not mind."""
     trial = Trial(books, tmp_path, random_of(3))
@@ -151,7 +143,7 @@ def test_one_of_two_killed(
         url, archive = trial.begun()
         with played_beside(url, 1_000 + number) as since:
             maintainer.begin(url, archive, die_at=trial.random.randint(1, steps))
-            beside = second.run(url, archive)
+            beside = Maintainer().run(url, archive)
             trial.kills += maintainer.end().status == -9
         assert beside.status in (0, 3), beside
         trial.ended(maintainer, url, archive, since)

@@ -25,8 +25,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, path_in, rows
 from tests.support.traffic import Log, Story, Traffic, answer_of, deliver, shares
 
-__all__ = ["AgedBooks", "Played", "played_beside"]
-
 #: Half of the traffic is the hot player's.
 PLAYERS = ["hot", "hot", "hot", "p1", "p2", "p3"]
 #: When maintain ran once, and then when was played. The last is today.
@@ -150,8 +148,8 @@ def _sums(postings: dict[int, tuple[Any, ...]]) -> dict[str, int]:
 
 
 @contextmanager
-def played_beside(url: str, seed: int, *, threads: int = 2) -> Iterator[Played]:
-    """Send calls in *threads* during the block, each until it is answered; then all of the bets that were begun."""
+def played_beside(url: str, seed: int) -> Iterator[Played]:
+    """Send calls in two threads during the block, each until it is answered; then all of the bets that were begun."""
     traffic, stop = Traffic(seed, PLAYERS, 400, name=f"beside {seed}"), Event()
     played = Played([], [])
 
@@ -159,8 +157,8 @@ def played_beside(url: str, seed: int, *, threads: int = 2) -> Iterator[Played]:
         deliver(ledger.apply, takewhile(lambda _: not stop.wait(_PAUSE_SECONDS), calls), played.log)
 
     with SqlLedger(url, migrate=False, patience_seconds=2.0) as ledger:
-        with ThreadPoolExecutor(threads) as pool:
-            running = [pool.submit(send, share) for share in shares(traffic.arrivals(), threads)]
+        with ThreadPoolExecutor(2) as pool:
+            running = [pool.submit(send, share) for share in shares(traffic.arrivals(), 2)]
             try:
                 yield played
             finally:

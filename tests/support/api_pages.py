@@ -6,8 +6,6 @@ from importlib import import_module
 from inspect import isclass, ismodule, isroutine
 from typing import Final, NamedTuple
 
-__all__ = ["MODULES", "api_pages", "public_names"]
-
 #: The public modules by their page: what is on it. A name that two modules offer is on the page of the first.
 MODULES: Final = {
     "client": ("game_operator", "clients, session tokens, settings"),

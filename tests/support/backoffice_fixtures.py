@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
 from tests.support.catalogues import ListedGames, named
-from tests.support.sqlite_tables import sqlite_url_in
 
 
 @pytest.fixture
@@ -21,24 +19,9 @@ def service(private_key: RSAPrivateKey) -> Iterator[ListedGames]:
     listed.client.close()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database of each kind."""
-    if request.param == "sqlite":
-        return sqlite_url_in(tmp_path, request)
-    url: str = request.getfixturevalue("postgres_url")
-    return url
-
-
 @pytest.fixture
 def ledger(database_url: str) -> Iterator[SqlLedger]:
     """A ledger of each kind of database, with a player p1 who has 1,000.00."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal("1000.00"))
         yield ledger
-
-
-@pytest.fixture
-def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database in a file, for what no database decides."""
-    return sqlite_url_in(tmp_path, request)

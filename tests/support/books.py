@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall
 from tests.support.traffic import STRANGER, Answer, Story
-
-__all__ = ["Books", "execute", "problems", "read_books"]
 
 PREFIX = "game_operator_"
 
 
 class Call(NamedTuple):
+    """A row of the calls."""
+
     player_id: str
     account: str
     bet_id: str | None
@@ -34,6 +34,8 @@ class Call(NamedTuple):
 
 
 class Bet(NamedTuple):
+    """A row of the bets."""
+
     player_id: str
     account: str
     wager_cents: int
@@ -44,6 +46,8 @@ class Bet(NamedTuple):
 
 
 class Posting(NamedTuple):
+    """A row of the postings."""
+
     from_account: str | None
     to_account: str | None
     amount_cents: int
@@ -171,70 +175,56 @@ def _of_answers(books: Books, answers: Sequence[Answer]) -> Iterable[str]:
             yield f"{answer.call} was answered {answer.code or 'SUCCESS'}, but {problem}"
 
 
-_ALLOWED: Mapping[str, frozenset[str | None]] = {
-    "withdraw": frozenset({None, "INSUFFICIENT_BALANCE", "BET_ROLLED_BACK", "PLAYER_NOT_FOUND", "SYSTEM_ERROR"}),
-    "deposit": frozenset(
-        {None, "BET_NOT_FOUND", "BET_ROLLED_BACK", "BET_ALREADY_CLOSED", "PLAYER_NOT_FOUND", "SYSTEM_ERROR"}
-    ),
-    "rollback": frozenset({None, "BET_NOT_FOUND", "BET_ALREADY_CLOSED", "PLAYER_NOT_FOUND", "SYSTEM_ERROR"}),
-    "player-balance": frozenset({None, "PLAYER_NOT_FOUND", "SYSTEM_ERROR"}),
+_UNDONE = ("ROLLED_BACK", "TOMBSTONE")
+#: The states that a bet may be in after an answer; where there is none, any, and for a claim always.
+_STATES: Mapping[str, Mapping[str | None, tuple[str, ...]]] = {
+    "withdraw": {
+        None: ("OPEN", "SPENT", "CLOSED", "ROLLED_BACK"),
+        "INSUFFICIENT_BALANCE": ("DECLINED",),
+        "BET_ROLLED_BACK": _UNDONE,
+    },
+    "deposit": {
+        None: ("CLOSED",),
+        "BET_NOT_FOUND": (),
+        "BET_ROLLED_BACK": _UNDONE,
+        "BET_ALREADY_CLOSED": ("CLOSED", "SPENT"),
+    },
+    "rollback": {
+        None: ("ROLLED_BACK",),
+        "BET_NOT_FOUND": ("TOMBSTONE", "DECLINED"),
+        "BET_ALREADY_CLOSED": ("CLOSED",),
+    },
+    "player-balance": {None: ()},
 }
 
 
 def _of_answer(books: Books, answer: Answer) -> str:
     call, code = answer.call, answer.code
-    if code not in _ALLOWED[call.operation]:
-        return "that is no answer to it"
     if code == "PLAYER_NOT_FOUND":
         return "" if call.player_id not in books.accounts else "the player has an account"
-    if code != "SYSTEM_ERROR" and answer.balance_cents is None:
-        return "it tells no balance"
-    if isinstance(call, WithdrawCall):
-        return _of_withdraw(books, call, code)
-    if isinstance(call, DepositCall):
-        return _of_deposit(books, call, code)
-    return _of_rollback(books, call, code) if isinstance(call, RollbackCall) else ""
-
-
-def _of_withdraw(books: Books, call: WithdrawCall, code: str | None) -> str:
-    state, record = _state(books, call.bet_id), books.calls.get(("withdraw", call.tx_id))
-    if code is None and (record is None or record.code is not None or record.bet_id != call.bet_id):
-        return f"the call is kept as {record}"
-    if code is None and state not in ("OPEN", "SPENT", "CLOSED", "ROLLED_BACK"):
-        return f"the bet is {state}"
-    if code == "INSUFFICIENT_BALANCE" and state != "DECLINED":
-        return f"the bet is {state}"
-    if code == "BET_ROLLED_BACK" and state not in ("ROLLED_BACK", "TOMBSTONE"):
-        return f"the bet is {state}"
-    return ""
-
-
-def _of_deposit(books: Books, call: DepositCall, code: str | None) -> str:
-    record = books.calls.get(("deposit", call.tx_id))
-    if code is None and (record is None or record.code is not None or record.amount_cents != call.amount_cents):
-        return f"the call is kept as {record}"
-    if call.is_claim:
+    if code == "SYSTEM_ERROR":
         return ""
-    assert call.bet_id is not None
-    state, bet = _state(books, call.bet_id), books.bets.get(call.bet_id)
-    if code is None and (bet is None or (state, bet.won_cents) != ("CLOSED", call.amount_cents)):
+    if code not in _STATES[call.operation]:
+        return "that is no answer to it"
+    if answer.balance_cents is None:
+        return "it tells no balance"
+    return "" if isinstance(call, BalanceCall) else _of_moving(books, call, code)
+
+
+def _of_moving(books: Books, call: MovingCall, code: str | None) -> str:
+    record, bet = books.calls.get((call.operation, call.tx_id or "")), books.bets.get(call.bet_id or "")
+    state, states = "unseen" if bet is None else bet.state, _STATES[call.operation][code]
+    is_claim = isinstance(call, DepositCall) and call.is_claim
+    if code is None and not isinstance(call, RollbackCall):
+        if record is None or record.code is not None or record.amount_cents != call.amount_cents:
+            return f"the call is kept as {record}"
+        if record.bet_id != call.bet_id and not is_claim:
+            return f"the call is kept as {record}"
+    if is_claim:
+        return ""
+    if code is None and isinstance(call, DepositCall) and bet is not None and bet.won_cents != call.amount_cents:
         return f"the bet is {bet}"
-    if code == "BET_ROLLED_BACK" and state not in ("ROLLED_BACK", "TOMBSTONE"):
-        return f"the bet is {state}"
-    if code == "BET_ALREADY_CLOSED" and state not in ("CLOSED", "SPENT"):
-        return f"the bet is {state}"
-    return ""
-
-
-def _of_rollback(books: Books, call: RollbackCall, code: str | None) -> str:
-    state = _state(books, call.bet_id)
-    expected = {None: ("ROLLED_BACK",), "BET_ALREADY_CLOSED": ("CLOSED",), "BET_NOT_FOUND": ("TOMBSTONE", "DECLINED")}
-    return f"the bet is {state}" if code in expected and state not in expected[code] else ""
-
-
-def _state(books: Books, bet_id: str) -> str:
-    bet = books.bets.get(bet_id)
-    return "unseen" if bet is None else bet.state
+    return f"the bet is {state}" if states and state not in states else ""
 
 
 class _Timeline:

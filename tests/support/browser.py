@@ -12,8 +12,6 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from game_operator.protocol.http import is_loopback
 
-__all__ = ["PATIENCE_MILLIS", "chromium", "visiting"]
-
 #: How long a page may take; the machine may be busy.
 PATIENCE_MILLIS = 20_000
 

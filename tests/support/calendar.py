@@ -2,13 +2,12 @@
 
 import time
 from typing import Self
+from urllib.parse import urlsplit
 
 import psycopg
 
 from game_operator.ledger import SqlLedger
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite
-
-__all__ = ["DAY_MILLIS", "Calendar"]
 
 DAY_MILLIS = 86_400_000
 
@@ -35,13 +34,11 @@ class Calendar:
         self.url = url
         self._millis = round(days * DAY_MILLIS)
         self._last = 0
+        self._name = urlsplit(url).path.removeprefix("/")
 
     def __enter__(self) -> Self:
-        if not is_sqlite(self.url):
-            with psycopg.connect(self.url, autocommit=True) as connection:
-                connection.execute(_TURN.encode())
-                self._database(connection, "SET search_path = public, pg_catalog")
-            self.move(0)
+        self._run(_TURN, f"ALTER DATABASE {self._name} SET search_path = public, pg_catalog")
+        self.move(0)
         with self.ledger():
             pass
         self._functions("public, pg_catalog, pg_temp")
@@ -51,10 +48,8 @@ class Calendar:
         # On a quick machine this clock is ahead by what it has counted on. The one that follows must not be behind it.
         time.sleep(max(0, self._last + 1 - time.time_ns() // 1_000_000) / 1_000)
         self._functions("pg_catalog, pg_temp")
-        if not is_sqlite(self.url):
-            with psycopg.connect(self.url, autocommit=True) as connection:
-                self._database(connection, "RESET search_path")
-                connection.execute(b"DROP FUNCTION public.clock_timestamp(); DROP TABLE public.turned")
+        self._run(f"ALTER DATABASE {self._name} RESET search_path")
+        self._run("DROP FUNCTION public.clock_timestamp()", "DROP TABLE public.turned")
 
     def __call__(self) -> int:
         """Return the time in Unix milliseconds, later each time unless it was moved back."""
@@ -68,17 +63,15 @@ class Calendar:
     def move(self, days: float) -> None:
         """Let *days* pass, or be taken back."""
         self._millis += round(days * DAY_MILLIS)
-        if not is_sqlite(self.url):
-            with psycopg.connect(self.url) as connection:
-                connection.execute("UPDATE public.turned SET millis = %s", [self._millis])
+        self._run(f"UPDATE public.turned SET millis = {self._millis}")
 
     def _functions(self, path: str) -> None:
         """Let the functions of the migration look for other functions in *path*."""
-        if not is_sqlite(self.url):
-            with psycopg.connect(self.url) as connection:
-                for name in _FUNCTIONS:
-                    text = f"ALTER FUNCTION {DEFAULT_PREFIX}{name}(date) SET search_path = {path}"
-                    connection.execute(text.encode())
+        self._run(*(f"ALTER FUNCTION {DEFAULT_PREFIX}{name}(date) SET search_path = {path}" for name in _FUNCTIONS))
 
-    def _database(self, connection: "psycopg.Connection[tuple[object, ...]]", what: str) -> None:
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} {what}".encode())
+    def _run(self, *statements: str) -> None:
+        """Run statements on PostgreSQL; SQLite has none of these."""
+        if not is_sqlite(self.url):
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                for statement in statements:
+                    connection.execute(statement.encode())

@@ -1,21 +1,32 @@
 """Every kind of connection that a caller can join a ledger's call to, behind one face: real drivers, real databases."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager, nullcontext
+from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from operator import methodcaller
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import start_blocking_portal
 
 from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 
-__all__ = ["KINDS", "CallerKind", "Joining", "django_alias", "sqlalchemy_url"]
-
+T = TypeVar("T")
 DEFAULT = Terms()
+
+
+class Statements(NamedTuple):
+    """What the operator's code does with a connection of one kind; each returns its rows, or an awaitable of them."""
+
+    execute: Callable[[Any, str], Any]
+    nested: Callable[[Any, str], Any]  # the statement in a savepoint, made as its library makes them
+    commit: Callable[[Any], Any] = methodcaller("commit")
+    rollback: Callable[[Any], Any] = methodcaller("rollback")
 
 
 class Joining(NamedTuple):
@@ -33,16 +44,19 @@ class Joining(NamedTuple):
         return self.execute(sql)[0][0]
 
 
-class CallerKind(NamedTuple):
-    """A kind of connection: which database it is for, how one is opened, and whether it begins by itself."""
+class Kind(NamedTuple, Generic[T]):
+    """A kind of connection or wallet: which database it is for, how one is opened, and whether it begins by itself."""
 
     name: str
     database: str
-    open: Callable[..., AbstractContextManager[Joining]]
+    open: Callable[..., AbstractContextManager[T]]
     begins_by_itself: bool = False
 
     def __str__(self) -> str:
         return self.name
+
+
+CallerKind: TypeAlias = Kind[Joining]
 
 
 def sqlalchemy_url(url: str, driver: str) -> str:
@@ -51,153 +65,167 @@ def sqlalchemy_url(url: str, driver: str) -> str:
     return f"{scheme}+{driver}://{rest}"
 
 
-def _sync_apply(ledger: SqlLedger, connection: Any) -> Callable[..., Outcome]:
-    return lambda call, terms=DEFAULT: ledger.apply(call, terms=terms, connection=connection)
+def _sqlite3(connection: sqlite3.Connection, sql: str) -> Sequence[Any]:
+    return connection.execute(sql).fetchall()
+
+
+def _sqlite3_nested(connection: sqlite3.Connection, sql: str) -> Sequence[Any]:
+    connection.execute("SAVEPOINT mine")
+    try:
+        return connection.execute(sql).fetchall()
+    except sqlite3.Error:
+        connection.execute("ROLLBACK TO mine")
+        raise
+    finally:
+        connection.execute("RELEASE mine")
+
+
+def _psycopg(connection: Any, sql: str) -> Sequence[Any]:
+    cursor = connection.execute(sql.encode())
+    return cursor.fetchall() if cursor.description else []
+
+
+def _psycopg_nested(connection: Any, sql: str) -> Sequence[Any]:
+    with connection.transaction():
+        return _psycopg(connection, sql)
+
+
+async def _async_psycopg(connection: Any, sql: str) -> Sequence[Any]:
+    cursor = await connection.execute(sql.encode())
+    return await cursor.fetchall() if cursor.description else []
+
+
+async def _async_psycopg_nested(connection: Any, sql: str) -> Sequence[Any]:
+    async with connection.transaction():
+        return await _async_psycopg(connection, sql)
+
+
+def _alchemy(connection: Any, sql: str) -> Sequence[Any]:
+    from sqlalchemy import text
+
+    result = connection.execute(text(sql))
+    return result.fetchall() if result.returns_rows else []
+
+
+def _alchemy_nested(connection: Any, sql: str) -> Sequence[Any]:
+    with connection.begin_nested():
+        return _alchemy(connection, sql)
+
+
+async def _async_alchemy(connection: Any, sql: str) -> Sequence[Any]:
+    from sqlalchemy import text
+
+    result = await connection.execute(text(sql))
+    return result.fetchall() if result.returns_rows else []
+
+
+async def _async_alchemy_nested(connection: Any, sql: str) -> Sequence[Any]:
+    async with connection.begin_nested():
+        return await _async_alchemy(connection, sql)
+
+
+def _django(connection: Any, sql: str) -> Sequence[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall() if cursor.description else []
+
+
+def _django_nested(connection: Any, sql: str) -> Sequence[Any]:
+    from django.db import transaction
+
+    with transaction.atomic(using=connection.alias):
+        return _django(connection, sql)
+
+
+OF_SQLITE3 = Statements(_sqlite3, _sqlite3_nested)
+OF_PSYCOPG = Statements(_psycopg, _psycopg_nested)
+OF_ASYNC_PSYCOPG = Statements(_async_psycopg, _async_psycopg_nested)
+OF_ALCHEMY = Statements(_alchemy, _alchemy_nested)
+OF_ASYNC_ALCHEMY = Statements(_async_alchemy, _async_alchemy_nested)
+OF_DJANGO = Statements(_django, _django_nested)
 
 
 @contextmanager
-def _sqlite3(url: str, **options: Any) -> Iterator[Joining]:
-    import sqlite3
+def _joined(
+    url: str,
+    statements: Statements,
+    connect: Callable[[str], Any],
+    begin: Callable[[Any], Any] = lambda _: None,
+    **options: Any,
+) -> Iterator[Joining]:
+    with SqlLedger(url, **options) as ledger, connect(url) as mine:
 
-    with SqlLedger(url, **options) as ledger, closing(sqlite3.connect(path_of(url), check_same_thread=False)) as mine:
-        yield Joining(
-            mine,
-            _sync_apply(ledger, mine),
-            lambda sql: mine.execute(sql).fetchall(),
-            lambda: mine.execute("BEGIN IMMEDIATE"),
-            mine.commit,
-            mine.rollback,
-        )
+        def apply(call: WebhookCall, terms: Terms = DEFAULT) -> Outcome:
+            return ledger.apply(call, terms=terms, connection=mine)
+
+        yield Joining(mine, apply, partial(statements.execute, mine), partial(begin, mine), mine.commit, mine.rollback)
+
+
+async def _nothing(_connection: Any) -> None: ...
 
 
 @contextmanager
-def _psycopg(url: str, *, autocommit: bool = False, **options: Any) -> Iterator[Joining]:
-    with SqlLedger(url, **options) as ledger, psycopg.connect(url, autocommit=autocommit) as mine:
+def _joined_async(
+    url: str,
+    statements: Statements,
+    connect: Callable[[str], Any],
+    begin: Callable[[Any], Any] = _nothing,
+    **options: Any,
+) -> Iterator[Joining]:
+    with (
+        start_blocking_portal("asyncio") as portal,
+        portal.wrap_async_context_manager(AsyncSqlLedger(url, **options)) as ledger,
+        portal.wrap_async_context_manager(connect(url)) as mine,
+    ):
 
-        def execute(sql: str) -> Sequence[Any]:
-            cursor = mine.execute(sql.encode())
-            return cursor.fetchall() if cursor.description else []
+        def apply(call: WebhookCall, terms: Terms = DEFAULT) -> Outcome:
+            return portal.call(partial(ledger.apply, call, terms=terms, connection=mine))
 
-        begin = (lambda: mine.execute("BEGIN")) if autocommit else (lambda: None)
-        yield Joining(mine, _sync_apply(ledger, mine), execute, begin, mine.commit, mine.rollback)
+        execute, commit, rollback = (partial(portal.call, each, mine) for each in (statements[0], *statements[2:]))
+        yield Joining(mine, apply, execute, partial(portal.call, begin, mine), commit, rollback)
+
+
+def _to_sqlite3(url: str) -> Any:
+    return closing(sqlite3.connect(path_of(url), check_same_thread=False))
+
+
+@contextmanager
+def _to_psycopg(url: str, *, autocommit: bool = False) -> Iterator[Any]:
+    with psycopg.connect(url, autocommit=autocommit) as mine:
+        yield mine
         mine.rollback()
 
 
-@contextmanager
-def _psycopg_autocommit(url: str, **options: Any) -> Iterator[Joining]:
-    with _psycopg(url, autocommit=True, **options) as joining:
-        yield joining
+@asynccontextmanager
+async def _to_async_psycopg(url: str) -> AsyncIterator[Any]:
+    mine = await psycopg.AsyncConnection.connect(url)
+    yield mine
+    await mine.close()
 
 
 @contextmanager
-def _async_psycopg(url: str, **options: Any) -> Iterator[Joining]:
-    with start_blocking_portal("asyncio") as portal, _async_ledger(portal, url, options) as ledger:
-
-        async def connect() -> psycopg.AsyncConnection[Any]:
-            return await psycopg.AsyncConnection.connect(url)
-
-        mine = portal.call(connect)
-
-        async def execute(sql: str) -> Sequence[Any]:
-            cursor = await mine.execute(sql.encode())
-            return await cursor.fetchall() if cursor.description else []
-
-        yield _from_portal(portal, ledger, mine, execute, None, mine.commit, mine.rollback)
-        portal.call(mine.close)
-
-
-@contextmanager
-def _alchemy_connection(url: str, driver: str, **options: Any) -> Iterator[Joining]:
+def _to_alchemy(url: str, *, driver: str, orm: bool = False) -> Iterator[Any]:
     from sqlalchemy import create_engine
-
-    engine = create_engine(sqlalchemy_url(url, driver))
-    with SqlLedger(url, **options) as ledger, closing(engine.connect()) as mine:
-
-        def execute(sql: str) -> Sequence[Any]:
-            result = mine.exec_driver_sql(sql)
-            return result.fetchall() if result.returns_rows else []
-
-        yield Joining(mine, _sync_apply(ledger, mine), execute, mine.begin, mine.commit, mine.rollback)
-    engine.dispose()
-
-
-@contextmanager
-def _alchemy_session(url: str, driver: str, **options: Any) -> Iterator[Joining]:
-    from sqlalchemy import create_engine, text
     from sqlalchemy.orm import Session
 
     engine = create_engine(sqlalchemy_url(url, driver))
-    with SqlLedger(url, **options) as ledger, Session(engine) as mine:
-
-        def execute(sql: str) -> Sequence[Any]:
-            result: Any = mine.execute(text(sql))
-            return result.fetchall() if result.returns_rows else []
-
-        yield Joining(mine, _sync_apply(ledger, mine), execute, lambda: None, mine.commit, mine.rollback)
+    with Session(engine) if orm else closing(engine.connect()) as mine:
+        yield mine
     engine.dispose()
 
 
-@contextmanager
-def _alchemy_async_connection(url: str, driver: str, **options: Any) -> Iterator[Joining]:
-    from sqlalchemy.ext.asyncio import create_async_engine
-
-    with start_blocking_portal("asyncio") as portal, _async_ledger(portal, url, options) as ledger:
-        engine = create_async_engine(sqlalchemy_url(url, driver))
-        mine = engine.connect()
-        portal.call(mine.start)
-
-        async def execute(sql: str) -> Sequence[Any]:
-            result = await mine.exec_driver_sql(sql)
-            return result.fetchall() if result.returns_rows else []
-
-        async def begin() -> None:
-            await mine.begin()
-
-        yield _from_portal(portal, ledger, mine, execute, begin, mine.commit, mine.rollback)
-        portal.call(mine.close)
-        portal.call(engine.dispose)
-
-
-@contextmanager
-def _alchemy_async_session(url: str, driver: str, **options: Any) -> Iterator[Joining]:
-    from sqlalchemy import text
+@asynccontextmanager
+async def _to_async_alchemy(url: str, *, driver: str, orm: bool = False) -> AsyncIterator[Any]:
     from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-    with start_blocking_portal("asyncio") as portal, _async_ledger(portal, url, options) as ledger:
-        engine = create_async_engine(sqlalchemy_url(url, driver))
-        mine = AsyncSession(engine)
-
-        async def execute(sql: str) -> Sequence[Any]:
-            result: Any = await mine.execute(text(sql))
-            return result.fetchall() if result.returns_rows else []
-
-        yield _from_portal(portal, ledger, mine, execute, None, mine.commit, mine.rollback)
-        portal.call(mine.close)
-        portal.call(engine.dispose)
+    engine = create_async_engine(sqlalchemy_url(url, driver))
+    async with AsyncSession(engine) if orm else engine.connect() as mine:
+        yield mine
+    await engine.dispose()
 
 
-@contextmanager
-def _async_ledger(portal: BlockingPortal, url: str, options: dict[str, Any]) -> Iterator[AsyncSqlLedger]:
-    ledger = AsyncSqlLedger(url, **options)
-    portal.call(ledger.__aenter__)
-    yield ledger
-    portal.call(ledger.close)
-
-
-def _from_portal(
-    portal: BlockingPortal, ledger: AsyncSqlLedger, mine: Any, execute: Any, begin: Any, commit: Any, rollback: Any
-) -> Joining:
-    async def apply(call: WebhookCall, terms: Terms = DEFAULT) -> Outcome:
-        return await ledger.apply(call, terms=terms, connection=mine)
-
-    return Joining(
-        mine,
-        lambda call, terms=DEFAULT: portal.call(apply, call, terms),
-        lambda sql: portal.call(execute, sql),
-        lambda: portal.call(begin) if begin else None,
-        lambda: portal.call(commit),
-        lambda: portal.call(rollback),
-    )
+async def _begin_async(connection: Any) -> None:
+    await connection.begin()
 
 
 _ALIASES = count(1)
@@ -223,21 +251,10 @@ def django_alias(url: str) -> Iterator[str]:
 
 
 @contextmanager
-def _django(url: str, **options: Any) -> Iterator[Joining]:
-    with django_alias(url) as alias:
-        yield from _django_joining(url, alias, options)
-
-
-def _django_joining(url: str, alias: str, options: dict[str, Any]) -> Iterator[Joining]:
+def _of_django(url: str, **options: Any) -> Iterator[Joining]:
     from django.db import connections, transaction
 
-    mine = connections[alias]
     open_blocks: list[Any] = []
-
-    def execute(sql: str) -> Sequence[Any]:
-        with mine.cursor() as cursor:
-            cursor.execute(sql)
-            return cursor.fetchall() if cursor.description else []
 
     def begin() -> None:
         connections[alias] = mine  # Django keeps one for each thread, and a test may go on in another.
@@ -249,9 +266,10 @@ def _django_joining(url: str, alias: str, options: dict[str, Any]) -> Iterator[J
             mine.set_rollback(undo or mine.needs_rollback)
             open_blocks.pop().__exit__(None, None, None)
 
-    with SqlLedger(url, **options) as ledger:
-        commit, rollback = (lambda: end(undo=False)), (lambda: end(undo=True))
-        yield Joining(mine, _sync_apply(ledger, mine), execute, begin, commit, rollback)
+    with django_alias(url) as alias:
+        mine = connections[alias]
+        with _joined(url, OF_DJANGO, lambda _: nullcontext(mine), **options) as joining:
+            yield joining._replace(begin=begin, commit=partial(end, undo=False), rollback=partial(end, undo=True))
 
 
 def _django_database(url: str) -> dict[str, Any]:
@@ -268,28 +286,41 @@ def _django_database(url: str) -> dict[str, Any]:
     }
 
 
-def _with_driver(opened: Callable[..., Any], driver: str) -> Callable[..., AbstractContextManager[Joining]]:
-    return lambda url, **options: opened(url, driver, **options)
+_BY_BEGIN = methodcaller("execute", "BEGIN")
 
+
+def _by_alchemy(driver: str, *, orm: bool = False) -> Callable[..., Any]:
+    begin: dict[str, Any] = {} if orm else {"begin": methodcaller("begin")}
+    return partial(_joined, statements=OF_ALCHEMY, connect=partial(_to_alchemy, driver=driver, orm=orm), **begin)
+
+
+def _by_async_alchemy(driver: str, *, orm: bool = False) -> Callable[..., Any]:
+    begin: dict[str, Any] = {} if orm else {"begin": _begin_async}
+    connect = partial(_to_async_alchemy, driver=driver, orm=orm)
+    return partial(_joined_async, statements=OF_ASYNC_ALCHEMY, connect=connect, **begin)
+
+
+_BY_SQLITE3 = partial(
+    _joined, statements=OF_SQLITE3, connect=_to_sqlite3, begin=methodcaller("execute", "BEGIN IMMEDIATE")
+)
+_BY_PSYCOPG = partial(_joined, statements=OF_PSYCOPG, connect=_to_psycopg)
+_WITH_AUTOCOMMIT = partial(_BY_PSYCOPG, connect=partial(_to_psycopg, autocommit=True), begin=_BY_BEGIN)
+_BY_ASYNC_PSYCOPG = partial(_joined_async, statements=OF_ASYNC_PSYCOPG, connect=_to_async_psycopg)
 
 KINDS = [
-    CallerKind("sqlite3", "sqlite", _sqlite3),
-    CallerKind("sqlalchemy connection, pysqlite", "sqlite", _with_driver(_alchemy_connection, "pysqlite")),
-    CallerKind("sqlalchemy session, pysqlite", "sqlite", _with_driver(_alchemy_session, "pysqlite"), True),
-    CallerKind(
-        "sqlalchemy async connection, aiosqlite", "sqlite", _with_driver(_alchemy_async_connection, "aiosqlite")
-    ),
-    CallerKind(
-        "sqlalchemy async session, aiosqlite", "sqlite", _with_driver(_alchemy_async_session, "aiosqlite"), True
-    ),
-    CallerKind("django, sqlite", "sqlite", _django),
-    CallerKind("psycopg", "postgres", _psycopg, True),
-    CallerKind("psycopg, autocommit", "postgres", _psycopg_autocommit),
-    CallerKind("psycopg async", "postgres", _async_psycopg, True),
-    CallerKind("sqlalchemy connection, psycopg", "postgres", _with_driver(_alchemy_connection, "psycopg")),
-    CallerKind("sqlalchemy session, psycopg", "postgres", _with_driver(_alchemy_session, "psycopg"), True),
-    CallerKind("sqlalchemy async connection, asyncpg", "postgres", _with_driver(_alchemy_async_connection, "asyncpg")),
-    CallerKind("sqlalchemy async session, asyncpg", "postgres", _with_driver(_alchemy_async_session, "asyncpg"), True),
-    CallerKind("sqlalchemy async connection, psycopg", "postgres", _with_driver(_alchemy_async_connection, "psycopg")),
-    CallerKind("django, postgres", "postgres", _django),
+    CallerKind("sqlite3", "sqlite", _BY_SQLITE3),
+    CallerKind("sqlalchemy connection, pysqlite", "sqlite", _by_alchemy("pysqlite")),
+    CallerKind("sqlalchemy session, pysqlite", "sqlite", _by_alchemy("pysqlite", orm=True), True),
+    CallerKind("sqlalchemy async connection, aiosqlite", "sqlite", _by_async_alchemy("aiosqlite")),
+    CallerKind("sqlalchemy async session, aiosqlite", "sqlite", _by_async_alchemy("aiosqlite", orm=True), True),
+    CallerKind("django, sqlite", "sqlite", _of_django),
+    CallerKind("psycopg", "postgres", _BY_PSYCOPG, True),
+    CallerKind("psycopg, autocommit", "postgres", _WITH_AUTOCOMMIT),
+    CallerKind("psycopg async", "postgres", _BY_ASYNC_PSYCOPG, True),
+    CallerKind("sqlalchemy connection, psycopg", "postgres", _by_alchemy("psycopg")),
+    CallerKind("sqlalchemy session, psycopg", "postgres", _by_alchemy("psycopg", orm=True), True),
+    CallerKind("sqlalchemy async connection, asyncpg", "postgres", _by_async_alchemy("asyncpg")),
+    CallerKind("sqlalchemy async session, asyncpg", "postgres", _by_async_alchemy("asyncpg", orm=True), True),
+    CallerKind("sqlalchemy async connection, psycopg", "postgres", _by_async_alchemy("psycopg")),
+    CallerKind("django, postgres", "postgres", _of_django),
 ]

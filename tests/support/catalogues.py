@@ -15,8 +15,6 @@ from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
 
-__all__ = ["BASE_URL", "OPERATOR", "ListedGames", "games_of", "listed", "named"]
-
 BASE_URL, OPERATOR = "https://api.example.com", "acme"
 
 

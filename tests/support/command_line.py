@@ -2,30 +2,16 @@
 
 import json
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from email.utils import formatdate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from tests.support.forked import COMMAND, Forked, clean_environment
+from tests.support.hostile_server import Connection, HostileServer, response_bytes
 
-__all__ = [
-    "COMMAND",
-    "CannedService",
-    "Forked",
-    "Reply",
-    "Run",
-    "Told",
-    "clean_environment",
-    "command",
-    "mode_of",
-    "rows",
-    "said",
-    "started",
-    "stopped",
-]
+__all__ = ["COMMAND", "Forked", "clean_environment"]
 
 
 @dataclass(frozen=True)
@@ -97,70 +83,28 @@ class Reply:
     date: bool = True
 
 
-class CannedService:
+class CannedService(HostileServer):
     """A service that gives its replies in turn, the last one for ever."""
 
     def __init__(self, replies: Sequence[Reply]) -> None:
+        super().__init__(self._answer)
         self._replies = list(replies)
-        self.paths: list[str] = []
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                service.answer(self)
-
-            do_POST = do_GET  # noqa: N815 - the library's name
-
-            def log_message(self, *_: object) -> None: ...
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None: ...
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
 
     @property
-    def port(self) -> int:
-        """Where it listens."""
-        return self.server.server_port
+    def paths(self) -> list[str]:
+        """What was asked for."""
+        return [request.split()[1].decode() for request in self.requests]
 
-    @property
-    def base_url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.port}"
-
-    def answer_with(self, reply: Reply) -> None:
-        """Give *reply* from now on."""
-        self._replies = [reply]
-
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Give the next reply."""
-        handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
-        self.paths.append(handler.path)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        if reply.body is None:
-            handler.close_connection = True
-            return
-        handler.send_response_only(reply.status)
-        if reply.date:
-            handler.send_header("Date", handler.date_time_string())
-        handler.send_header("Content-Type", reply.content_type)
-        handler.send_header("Content-Length", str(len(reply.body)))
-        if reply.retry_after:
-            handler.send_header("Retry-After", reply.retry_after)
-        handler.end_headers()
-        handler.wfile.write(reply.body)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join()
+    def _answer(self, connection: Connection) -> None:
+        while connection.read_request():
+            reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+            if reply.body is None:
+                connection.close()
+                return
+            headers = [f"Content-Type: {reply.content_type}"]
+            headers += [f"Date: {formatdate(usegmt=True)}"] if reply.date else []
+            headers += [f"Retry-After: {reply.retry_after}"] if reply.retry_after else []
+            connection.send(response_bytes(reply.status, reply.body, *(each.encode() for each in headers)))
 
 
 def mode_of(path: Path) -> int:

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from tests.support.documents import ROOT
 
-__all__ = ["SCENARIOS", "STATEMENTS", "Scenario", "Statement", "coverage_pages"]
-
 
 class Statement(NamedTuple):
     """A statement of the specification in our words, its section, and the tests that prove it."""

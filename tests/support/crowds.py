@@ -23,8 +23,6 @@ from tests.support.traffic import Answer, Apply, Log, deliver
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
 
-__all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes", "worker_context"]
-
 PATIENCE_SECONDS = 30.0
 
 
@@ -68,12 +66,12 @@ def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
         return in_threads(ledger.apply, shares)
 
 
-def worker_context() -> "SpawnContext | ForkServerContext":
-    """Return how workers begin: as children of a process that has loaded all this once, where the system has that."""
+def worker_context(*modules: str) -> "SpawnContext | ForkServerContext":
+    """Return how workers begin: as children of a process that has loaded *modules* once, where the system has that."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, *modules])
     return context
 
 

@@ -14,8 +14,6 @@ from typing import IO, Final
 
 import pytest
 
-__all__ = ["Dealing", "add_option", "hands"]
-
 ROOT: Final = Path(__file__).resolve().parents[2]
 _RECORD: Final = ROOT / "tests" / "seconds.txt"
 #: Files that take less are not recorded, and count as half of it.

@@ -18,8 +18,6 @@ from game_operator.profile import Profile
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.documents import ROOT
 
-__all__ = ["DECIDE", "NOTE", "STATES", "Effect", "book_in", "cells", "effect_of", "written_decide", "written_note"]
-
 NOTE = ROOT / "docs" / "decisions" / "0014-repeats-and-order.md"
 DECIDE = ROOT / "src" / "game_operator" / "ledger" / "rules" / "decide.py"
 
@@ -155,11 +153,15 @@ def _ascii() -> str:
     parts = []
     for operation in VARIANTS:
         lines = [line[:-1] for line in cells(operation)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rule = ["-" * width for width in widths]
-        rows = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in (lines[0], rule, *lines[1:])]
-        parts.append("\n".join([operation, *rows]))
+        parts.append(f"{operation}\n{aligned(lines)}")
     return "\n\n".join([*parts, _LEGEND])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in text, whose first line has the headings."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width for width in widths]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in (lines[0], rule, *lines[1:]))
 
 
 def _markdown() -> str:

@@ -15,8 +15,6 @@ import psycopg
 
 from game_operator.ledger import SqlLedger
 
-__all__ = ["NUMBERS", "PREFIX", "connected", "fill_books", "fill_players"]
-
 PREFIX: Final = "game_operator_"
 
 _DAYS: Final = 120

@@ -9,8 +9,6 @@ from game_operator.ledger import doctor
 from game_operator.ledger.engine.tables import toml_texts
 from game_operator.ledger.staff.anomalies import anomaly_texts
 
-__all__ = ["findings_page"]
-
 _INTRODUCTION = """\
 # Findings, anomalies and verdicts
 

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
@@ -11,6 +12,7 @@ from hypothesis import settings
 from game_operator.ledger import SqlLedger
 from tests.support.keys import make_and_check_once
 from tests.support.postgres import PostgresServer
+from tests.support.sqlite_tables import sqlite_url_in
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
@@ -102,6 +104,31 @@ def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, postg
     is_bare = request.node.get_closest_marker("bare") is not None
     with postgres.lent_database(template=None if is_bare else postgres_tables) as url:
         yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database of each kind."""
+    return _database(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same."""
+    return _database(request, tmp_path)
+
+
+def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return sqlite_url_in(tmp_path, request)
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database in a file, for what no database decides."""
+    return sqlite_url_in(tmp_path, request)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

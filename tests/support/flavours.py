@@ -11,8 +11,6 @@ from game_operator.models import GrantAccepted
 from game_operator.protocol.operations import AnyBet
 from tests.support.wire import grant_request
 
-__all__ = ["FLAVOURS", "Perform", "Scenario", "look_up", "make_grant", "run", "run_over"]
-
 T = TypeVar("T")
 
 Scenario = Callable[[AsyncOperatorClient], Coroutine[Any, Any, T]]

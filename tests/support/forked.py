@@ -20,8 +20,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, Self
 
-__all__ = ["COMMAND", "Forked", "clean_environment"]
-
 #: ``game-operator``, as an interpreter of its own.
 COMMAND: Final = (sys.executable, "-W", "error", "-m", "game_operator.cli")
 

@@ -9,8 +9,6 @@ from tests.support.findings_page import findings_page
 from tests.support.mutation_page import page as mutation_page
 from tests.support.reference_pages import reference_pages
 
-__all__ = ["generated_pages"]
-
 
 @cache
 def generated_pages() -> dict[str, str]:

@@ -11,12 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import OperatorClient
 from game_operator.backoffice import Campaign
 from game_operator.ledger import SqlLedger
-from tests.support.catalogues import named
+from tests.support.catalogues import BASE_URL, OPERATOR, named
 from tests.support.wire import JsonObject, wire
 
-__all__ = ["DAY_MILLIS", "GrantingService", "Plot", "campaign", "players", "refusal"]
-
-BASE_URL, OPERATOR = "https://api.example.com", "acme"
 DAY_MILLIS = 86_400_000
 
 #: What becomes of a grant's request: given the number of the request, from 1, and what it asks for.

@@ -18,8 +18,6 @@ from urllib.parse import unquote
 
 from tests.support.wire import bet, wire
 
-__all__ = ["Connection", "HostileServer", "Script", "answer", "found", "knows_every_bet", "response_bytes"]
-
 _PATIENCE_SECONDS = 10.0
 
 
@@ -46,11 +44,6 @@ class Connection:
         request, self._read = head + b"\r\n\r\n" + rest[:length], rest[length:]
         self.requests.append(request)
         return request
-
-    @property
-    def has_half_a_request(self) -> bool:
-        """Whether the head of a request has come, and not its whole body."""
-        return b"\r\n\r\n" in self._read
 
     def send(self, data: bytes) -> bool:
         """Send *data*; False when the other side is gone."""

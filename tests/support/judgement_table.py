@@ -15,9 +15,8 @@ from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.protocol.operations import AnyBet
+from tests.support.decision_table import aligned
 from tests.support.documents import ROOT
-
-__all__ = ["HOUR", "JUDGE", "MAX_WIN", "NOW", "STATES", "WAGER", "WON", "answer", "bet", "judged", "table", "written"]
 
 JUDGE = ROOT / "src" / "game_operator" / "backoffice" / "reconcile" / "judge.py"
 NOW = 1_800_000_000_000
@@ -116,9 +115,7 @@ def table() -> str:
     """Return the table as the docstring has it."""
     lines = [["ours", *(f"{there} there" for there in THERE)]]
     lines += [[state.value if state else "none", *(_cell(state, there) for there in THERE)] for state in STATES]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = ["-" * width for width in widths]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in (lines[0], rule, *lines[1:]))
+    return aligned(lines)
 
 
 def written(text: str) -> str:

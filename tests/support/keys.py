@@ -13,8 +13,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 
-__all__ = ["encrypted", "make_and_check_once"]
-
 #: How many keys lie between two uses of one, of which somebody may have kept the PEM alone.
 _KEPT = 8
 #: What refers to a key that nobody uses, when it is asked: a variable and the argument of the question.

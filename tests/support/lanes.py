@@ -22,8 +22,6 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
-__all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_lane", "watched"]
-
 #: The marks that leave a test out of a lane.
 _LEFT_OUT: Final = {
     "test": ("artefact", "torture"),

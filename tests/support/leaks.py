@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tests.support.sources import FOLDERS
 
-__all__ = ["everything_told"]
-
 
 def everything_told(error: BaseException) -> str:
     """

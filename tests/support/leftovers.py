@@ -10,17 +10,15 @@ from pathlib import Path
 
 import psycopg
 
-__all__ = ["assert_idle", "file_descriptors", "nothing_grows"]
-
 _FDS = Path("/proc/self/fd")
 
 
-def assert_idle(url: str, *, sessions: int = 0, seconds: float = 10.0) -> None:
+def assert_idle(url: str, *, sessions: int = 0) -> None:
     """Assert that no transaction or lock is open in the database, and that no more than *sessions* of us remain."""
     if url.startswith("sqlite:///"):
         _assert_sqlite_idle(url.removeprefix("sqlite:///"))
     else:
-        _assert_postgres_idle(url, sessions, seconds)
+        _assert_postgres_idle(url, sessions)
 
 
 def _assert_sqlite_idle(path: str) -> None:
@@ -30,8 +28,8 @@ def _assert_sqlite_idle(path: str) -> None:
         connection.execute("ROLLBACK")
 
 
-def _assert_postgres_idle(url: str, sessions: int, seconds: float) -> None:
-    until = time.monotonic() + seconds
+def _assert_postgres_idle(url: str, sessions: int) -> None:
+    until = time.monotonic() + 10
     with psycopg.connect(url, autocommit=True) as connection:
         while True:
             # A server takes a moment to notice that a client went away.

@@ -1,8 +1,7 @@
 """
-``game-operator ledger maintain`` in processes of its own, which die at a step that a test chooses.
+``game-operator ledger maintain`` in processes, which die at a step that a test chooses.
 
-A step is a statement or something done with a file. They are counted, so that a test can visit each. The process here
-forks for each run: to import all anew would take most of the time.
+A step is a statement or something done with a file. They are counted, so that a test can visit each.
 """
 
 import contextlib
@@ -11,14 +10,13 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -26,10 +24,7 @@ from game_operator.cli import main
 from game_operator.cli.app import run as run  # Imported before the first fork.
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain, retention, verify
-
-__all__ = ["Ended", "Maintainer"]
-
-_ROOT = Path(__file__).parents[2]
+from tests.support.crowds import worker_context
 
 
 class Ended(NamedTuple):
@@ -40,7 +35,6 @@ class Ended(NamedTuple):
         status: Its exit code, negative for a signal.
         steps: How many steps it took; None if it was killed.
         document: What it has printed; None if it was killed.
-        steps_by_name: What it did how often.
     """
 
     status: int
@@ -49,19 +43,7 @@ class Ended(NamedTuple):
 
 
 class Maintainer:
-    """Runs the command, one run at a time; each is a process of its own."""
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.support.maintain_process"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=_ROOT)
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(100)
-        self._process.stdout.close()
+    """Runs the command, one run at a time."""
 
     def begin(self, url: str, archive: Path, **fate: Any) -> None:
         """
@@ -71,34 +53,36 @@ class Maintainer:
             url: The database.
             archive: The folder for what leaves it.
             fate: ``die_at``, the number of the step before which to die; with ``delay``, so many seconds after it
-                begins. ``tell_at``, the one at which ``told`` returns. ``seconds``, how long it may take.
+                begins. ``tell_at``, the one at which ``told`` returns.
         """
-        assert self._process.stdin is not None
-        order = {"url": url, "archive": str(archive), **fate}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        self._process.stdin.flush()
+        context = worker_context(__name__)
+        self._heard, says = context.Pipe(duplex=False)
+        self._process = context.Process(target=_work, args=(says, url, str(archive), fate), daemon=True)
+        self._process.start()
+        says.close()
+        self._found: list[Any] | None = None
 
     def told(self) -> bool:
         """Wait until the run comes to its ``tell_at``; return False if it ended before."""
-        self._heard = self._line()
-        return "told" in self._heard
+        try:
+            self._found = self._heard.recv()
+        except EOFError:
+            return False
+        return self._found is None
 
     def end(self) -> Ended:
         """Wait for the end of the run."""
-        found: dict[str, Any] = {}
-        while "status" not in found:
-            found |= self.__dict__.pop("_heard", None) or self._line()
-        return Ended(found["status"], found.get("steps"), found.get("document"))
+        with self._heard, contextlib.suppress(EOFError):
+            while self._found is None:
+                self._found = self._heard.recv()
+        self._process.join()
+        assert self._process.exitcode is not None
+        return Ended(self._process.exitcode, *(self._found or ()))
 
     def run(self, url: str, archive: Path, **fate: Any) -> Ended:
         """``begin`` and ``end``."""
         self.begin(url, archive, **fate)
         return self.end()
-
-    def _line(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return line
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -107,8 +91,8 @@ class Maintainer:
 class _Steps:
     """Counts steps, and does at one of them what it was asked for."""
 
-    def __init__(self, say: Callable[[object], None], order: dict[str, Any]) -> None:
-        self._say, self._order = say, order
+    def __init__(self, tell: Callable[[], None], fate: dict[str, Any]) -> None:
+        self._tell, self._fate = tell, fate
         self.is_on = False
         self.count = 0
 
@@ -117,10 +101,10 @@ class _Steps:
         if not self.is_on:
             return
         self.count += 1
-        if self.count == self._order.get("tell_at"):
-            self._say({"told": self.count})
-        if self.count == self._order.get("die_at"):
-            delay: float | None = self._order.get("delay")
+        if self.count == self._fate.get("tell_at"):
+            self._tell()
+        if self.count == self._fate.get("die_at"):
+            delay: float | None = self._fate.get("delay")
             if delay is None:
                 _die()
             else:
@@ -158,7 +142,7 @@ def _watch(steps: _Steps) -> None:
 
     changes: Any = {
         sqlite3: {"connect": lambda *given, **more: connect(*given, **more, factory=Connection)},
-        psycopg.Cursor: {name: steps.before(getattr(psycopg.Cursor, name)) for name in ("execute",)},
+        psycopg.Cursor: {"execute": steps.before(psycopg.Cursor.execute)},
         os: {"fsync": steps.before(os.fsync), "replace": steps.before(os.replace)},
         retention: {
             "mkstemp": steps.before(tempfile.mkstemp),
@@ -174,36 +158,11 @@ def _watch(steps: _Steps) -> None:
             setattr(place, name, value)
 
 
-def _work(order: dict[str, Any], say: Callable[[object], None]) -> int:
-    steps = _Steps(say, order)
+def _work(says: Connection, url: str, archive: str, fate: dict[str, Any]) -> None:
+    steps = _Steps(lambda: says.send(None), fate)
     _watch(steps)
-    options = ["--drop-after", "90", "--archive", order["archive"]]
+    command = ["ledger", "maintain", "--database", url, "--json", "--seconds", "60", "--drop-after", "90"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        seconds = str(order.get("seconds", 60))
-        code = main(["ledger", "maintain", "--database", order["url"], "--json", "--seconds", seconds, *options])
-    say({"steps": steps.count, "document": json.loads(out.getvalue())})
-    return code
-
-
-def _serve(orders: Sequence[str] | Any) -> None:
-    out = sys.stdout
-
-    def say(what: object) -> None:
-        out.write(json.dumps(what) + "\n")
-        out.flush()
-
-    for line in orders:
-        pid = os.fork()
-        if pid == 0:
-            code = 70
-            try:
-                code = _work(json.loads(line), say)
-            except BaseException:  # Nobody above writes it.
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        say({"status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
-
-
-if __name__ == "__main__":
-    _serve(sys.stdin)
+        code = main([*command, "--archive", archive])
+    says.send([steps.count, json.loads(out.getvalue())])
+    sys.exit(code)

@@ -1,16 +1,10 @@
-"""
-The page docs/maintainers/mutation.md, from the lists of faults that the tests catch.
-
-``python -m tests.support.mutation_page`` prints it.
-"""
+"""The page docs/maintainers/mutation.md, from the lists of faults that the tests catch."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from tests.support.documents import ROOT
-
-__all__ = ["page"]
 
 _TEXT: Final = """\
 # Mutations
@@ -79,7 +73,3 @@ def _planted(modules: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
 def _table(what: str, rows: Iterable[tuple[str, int, int]]) -> Iterator[str]:
     yield from (f"| {what} | Faults | Caught | Left |", "|---|---|---|---|")
     yield from (f"| `{name}` | {caught + left} | {caught} | {left} |" for name, caught, left in rows)
-
-
-if __name__ == "__main__":
-    print(page(), end="")  # noqa: T201

@@ -28,8 +28,6 @@ from pathlib import Path
 from random import Random
 from typing import IO, Self
 
-__all__ = ["Link", "Machine", "Network", "why_no_namespaces"]
-
 _NETWORK = "10.77.0"
 _ROOT = Path(__file__).resolve().parents[2]
 _TUN = Path("/dev/net/tun")

@@ -10,32 +10,22 @@ import game_operator
 from game_operator.ledger.engine.tables import VERSION
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, run
 
-__all__ = ["NEXT", "next_program", "raise_fence", "run_next_migration"]
-
 NEXT = VERSION + 1
 
 #: What it adds: a table, and a column of one that calls write.
+_TEXT = f"""-- Version {NEXT}.
+
+CREATE TABLE {{{{prefix}}}}notes (
+    note {{column}} PRIMARY KEY
+){{strict}};
+
+ALTER TABLE {{{{prefix}}}}bets ADD COLUMN note text;
+
+UPDATE {{{{prefix}}}}meta SET value = {NEXT} WHERE name = 'version';
+"""
 _MIGRATION = {
-    "postgres": f"""-- Version {NEXT}.
-
-CREATE TABLE {{prefix}}notes (
-    note text COLLATE "C" PRIMARY KEY
-);
-
-ALTER TABLE {{prefix}}bets ADD COLUMN note text;
-
-UPDATE {{prefix}}meta SET value = {NEXT} WHERE name = 'version';
-""",
-    "sqlite": f"""-- Version {NEXT}.
-
-CREATE TABLE {{prefix}}notes (
-    note TEXT NOT NULL PRIMARY KEY
-) STRICT;
-
-ALTER TABLE {{prefix}}bets ADD COLUMN note TEXT;
-
-UPDATE {{prefix}}meta SET value = {NEXT} WHERE name = 'version';
-""",
+    "postgres": _TEXT.format(column='text COLLATE "C"', strict=""),
+    "sqlite": _TEXT.format(column="TEXT NOT NULL", strict=" STRICT"),
 }
 
 

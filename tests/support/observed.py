@@ -4,24 +4,22 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from game_operator.telemetry import Telemetry
 
-__all__ = ["Observed"]
-
 
 class Observed:
     """A Telemetry, and what it made of spans and metrics so far."""
 
-    def __init__(self, *, record_ids: bool = False) -> None:
+    def __init__(self, *readers: MetricReader, record_ids: bool = False) -> None:
         self._exporter, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
         self.tracers = TracerProvider(shutdown_on_exit=False)
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+        self.meters = MeterProvider([self._reader, *readers], shutdown_on_exit=False)
         self.telemetry = Telemetry(self.tracers, self.meters, record_ids=record_ids)
 
     def spans(self, name: str = "") -> list[ReadableSpan]:
@@ -37,7 +35,7 @@ class Observed:
         """Return the attributes and the data point of each series of a metric."""
         return [
             (dict(point.attributes), point)
-            for one in self._metrics()
+            for one in self.metrics()
             if one.name == metric
             for point in one.data.data_points
         ]
@@ -52,9 +50,10 @@ class Observed:
 
     def everything(self) -> str:
         """Return all that spans and metrics say."""
-        return "\n".join([*(span.to_json() for span in self.spans()), *(one.to_json() for one in self._metrics())])
+        return "\n".join([*(span.to_json() for span in self.spans()), *(one.to_json() for one in self.metrics())])
 
-    def _metrics(self) -> Iterator[Any]:
+    def metrics(self) -> Iterator[Any]:
+        """Yield each metric as the SDK collects it."""
         data: Any = self._reader.get_metrics_data()
         if data is None:
             return

@@ -19,8 +19,6 @@ import psycopg
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import give_to_server_user, server_user
 
-__all__ = ["PgBouncer"]
-
 _PATIENCE_SECONDS = 30.0
 _PORT = 6432
 # Debian installs it where a user's PATH may not lead.
@@ -79,10 +77,6 @@ class PgBouncer:
         if self._guard is not None:
             self._guard.communicate(b"close\n")
             self._guard = None
-
-    def log(self) -> str:
-        """Return what it has logged so far."""
-        return (self._folder / "log").read_text(errors="replace")
 
     def _start(self) -> None:
         program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path=_FOLDERS)

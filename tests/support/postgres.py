@@ -26,8 +26,6 @@ from psycopg.pq import TransactionStatus
 
 from tests.support.postgres_binaries import find_binaries, give_to_server_user, server_user, within_reach
 
-__all__ = ["PostgresServer"]
-
 _PATIENCE_SECONDS = 60.0
 _PORT = 5432
 #: The longest folder whose socket's path the kernel takes: 108 bytes on Linux and 104 elsewhere, less name and end.
@@ -67,15 +65,11 @@ class PostgresServer:
     Args:
         durable: Commit to the disk, as in production: for benchmarks and for tests that kill the server. Otherwise
             nothing waits for the disk, and what a killed server leaves behind is worth nothing.
-        binaries: The folder with ``postgres`` and ``initdb``; by default ``find_binaries()``.
         settings: Further server settings, as in postgresql.conf.
     """
 
-    def __init__(
-        self, *, durable: bool = False, binaries: Path | None = None, settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, *, durable: bool = False, settings: Mapping[str, str] | None = None) -> None:
         self.durable = durable
-        self._binaries = binaries
         self._programs = Path()
         self._settings = {**(_DURABLE if durable else _FAST), **(settings or {})}
         self._names = count(1)
@@ -229,7 +223,7 @@ class PostgresServer:
 
     def _prepare(self) -> None:
         """Make the folder, the guard who will remove it, and the cluster."""
-        binaries = self._binaries.absolute() if self._binaries else find_binaries()
+        binaries = find_binaries()
         self._folder = _make_folder()
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD, "guard", str(self._folder)], stdin=subprocess.PIPE, start_new_session=True
@@ -277,7 +271,8 @@ class PostgresServer:
         )
 
     def _wait_until_ready(self) -> None:
-        process = self._launched()
+        assert self._process is not None
+        process = self._process
         until = time.monotonic() + _PATIENCE_SECONDS
         while not self._says_ready(process.pid):
             if process.poll() is not None or time.monotonic() > until:
@@ -285,10 +280,6 @@ class PostgresServer:
                 self._wait_until_gone()
                 raise RuntimeError(f"the PostgreSQL server did not start; its log ends:\n{self.log()[-2000:]}")
             time.sleep(0.01)
-
-    def _launched(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None
-        return self._process
 
     def _says_ready(self, pid: int) -> bool:
         # A killed server leaves a file that says ready, with its own pid.
@@ -303,7 +294,8 @@ class PostgresServer:
 
     def _wait_until_gone(self) -> None:
         self._forget_administrator()
-        self._launched().wait(_PATIENCE_SECONDS)
+        assert self._process is not None
+        self._process.wait(_PATIENCE_SECONDS)
         if not select.select([self._all_gone], [], [], _PATIENCE_SECONDS)[0]:
             raise RuntimeError(f"processes of the PostgreSQL server in {self.folder} are still there after its end")
         os.close(self._all_gone)

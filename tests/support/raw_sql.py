@@ -9,8 +9,6 @@ import psycopg
 
 from game_operator.ledger.steps import Step
 
-__all__ = ["DEFAULT_PREFIX", "damage", "damaged", "is_sqlite", "path_in", "rows", "run"]
-
 DEFAULT_PREFIX = "game_operator_"
 
 

@@ -17,8 +17,6 @@ import griffe
 
 from tests.support.documents import ROOT
 
-__all__ = ["PACKAGES", "Reference", "loaded"]
-
 #: What users import from, as docs/reference/versions.md lists it.
 PACKAGES: Final = (
     "game_operator",

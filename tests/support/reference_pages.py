@@ -18,8 +18,6 @@ from game_operator.profile import CALLS, DEFAULT_FIELDS, BodyParser
 from game_operator_testkit.provider.delivery import Finality, finality
 from tests.support.documents import ROOT
 
-__all__ = ["reference_pages"]
-
 _PREFIX: Final = "game_operator_"
 #: A code and its meaning, as the page about webhooks has them.
 _MEANING: Final = re.compile(r"^\| ([A-Z_]+) \| ([^|]+) \| ", re.MULTILINE)

@@ -1,5 +1,6 @@
 """Repairs and payments in few words, from this process and from others."""
 
+from collections.abc import Callable
 from typing import Any
 
 from game_operator.errors import FindingError, RepairRefusedError
@@ -9,22 +10,9 @@ from game_operator.ledger.office import Office
 from game_operator.ledger.staff.findings import Finding, page_of_findings
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.ledger.steps import Steps
-from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
+from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.crowds import PATIENCE_SECONDS, meet
-
-__all__ = [
-    "apply_there",
-    "findings",
-    "lost",
-    "nothing",
-    "pay",
-    "pay_there",
-    "payment",
-    "repair",
-    "repair_there",
-    "won",
-]
 
 
 def nothing(_outcome: Outcome, _dialect: SqlDialect) -> Steps[None]:
@@ -66,26 +54,18 @@ def findings(ledger: SqlLedger, source: str = "") -> list[Finding]:
 
 def repair_there(url: str, call: DepositCall | RollbackCall) -> bool:
     """Open a ledger, wait for the other processes, and return whether this one has settled the bet."""
-    with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
-        meet()
-        try:
-            return repair(ledger, call).applied
-        except RepairRefusedError:
-            return False
+    return _there(url, lambda ledger: repair(ledger, call))
 
 
 def pay_there(url: str, finding_id: int) -> bool:
     """Open a ledger, wait for the other processes, and return whether this one has paid."""
+    return _there(url, lambda ledger: pay(ledger, finding_id)[1])
+
+
+def _there(url: str, does: Callable[[SqlLedger], Outcome]) -> bool:
     with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
         meet()
         try:
-            return pay(ledger, finding_id)[1].applied
-        except FindingError:
+            return does(ledger).applied
+        except (FindingError, RepairRefusedError):
             return False
-
-
-def apply_there(url: str, call: MovingCall) -> Outcome:
-    """Open a ledger, wait for the other processes, and apply a call."""
-    with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
-        meet()
-        return ledger.apply(call)

@@ -14,15 +14,9 @@ from game_operator.ledger import MaintainReport, SqlLedger
 from game_operator.ledger.books import retention, totals
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, rows, run
 
-__all__ = ["DAY_MILLIS", "at_time", "drop", "dropping", "keep_one"]
-
 DAY_MILLIS = 86_400_000
 QUARTER = timedelta(days=90)
 _NUMBERS = count()
-
-
-def _of(prefix: str, statement: str) -> str:
-    return statement.replace("{p}", prefix)
 
 
 @contextmanager
@@ -39,10 +33,10 @@ def at_time(url: str, now_millis: int, prefix: str = DEFAULT_PREFIX) -> Iterator
         patch.setattr(retention.missing_days, "__defaults__", (-1,))
         patch.setattr(retention, "PAUSE_SECONDS", 0.0)
         yield
-    calls = (row[0] for row in rows(url, _of(prefix, "SELECT at_millis FROM {p}calls")))
+    calls = (row[0] for row in rows(url, f"SELECT at_millis FROM {prefix}calls"))
     ahead = now_millis - max(calls, default=now_millis)
-    meta = "UPDATE {p}meta SET value = value - ? WHERE name LIKE ? AND value >= ?"
-    run(url, _of(prefix, meta), ahead, "%_millis", now_millis)
+    meta = f"UPDATE {prefix}meta SET value = value - ? WHERE name LIKE ? AND value >= ?"
+    run(url, meta, ahead, "%_millis", now_millis)
 
 
 def dropping(
@@ -50,9 +44,7 @@ def dropping(
 ) -> MaintainReport:
     """Return the report of a run that drops what is 90 days old at a time: 91 days after the last call."""
     if now_millis is None:
-        newest = rows(
-            ledger._url, _of(ledger._prefix, "SELECT MAX(at_millis) FROM {p}calls WHERE player_id < 'young-'")
-        )
+        newest = rows(ledger._url, f"SELECT MAX(at_millis) FROM {ledger._prefix}calls WHERE player_id < 'young-'")
         now_millis = (newest[0][0] or time.time_ns() // 1_000_000) + 91 * DAY_MILLIS
     with at_time(ledger._url, now_millis, ledger._prefix):
         return ledger.maintain(seconds=3_600, drop_after=age, archive=archive)

@@ -5,8 +5,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-__all__ = ["keep_in_memory"]
-
 _MEMORY: Final = Path("/dev/shm")
 #: The servers with their databases, and the folders of the tests that run.
 _NEEDED_BYTES: Final = 3 * 2**30

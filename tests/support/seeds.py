@@ -9,8 +9,6 @@ from random import Random
 
 import pytest
 
-__all__ = ["add_option", "random_of", "take_option", "told"]
-
 _shift = [0]
 
 

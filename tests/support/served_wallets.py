@@ -16,8 +16,6 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.support.servers import asgi_server
 
-__all__ = ["GivesBackWhatItNeverTook", "Make", "Served", "answering", "served"]
-
 Make = Callable[[SqlLedger], Wallet]
 
 

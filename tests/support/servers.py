@@ -14,8 +14,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 import uvicorn
 import uvicorn.server
 
-__all__ = ["PATIENCE_SECONDS", "RawClient", "asgi_server", "look_often", "reply_to", "request_bytes", "wsgi_server"]
-
 PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.005
 

@@ -5,8 +5,6 @@ import subprocess
 
 import pytest
 
-__all__ = ["needs_curl", "run_in_shell"]
-
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 

@@ -1,15 +1,14 @@
 """An operator's back end written without this package: every byte it sends, and what it signs, is said by the test."""
 
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.hashes import SHA256
+
+from tests.support.webhooks import signature_of
 
 GAMES = "/api/v0.2/fetch-games"
 BET = "/api/v0.2/fetch-bet/"
@@ -18,11 +17,6 @@ GRANT = "/api/v0.2/free-bet/grant"
 
 #: All four calls, for tables (spec §4.2).
 CALLS = ("fetch-games", "fetch-bet", "fetch-round-bets", "free-bet/grant")
-
-
-def signature(key: RSAPrivateKey, signed: bytes) -> str:
-    """Return X-Signature over *signed*: RSA-SHA256, URL-safe Base64, no padding (spec §5)."""
-    return urlsafe_b64encode(key.sign(signed, PKCS1v15(), SHA256())).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class SignedHttp:
 
     def credentials(self, signed: bytes) -> dict[str, str]:
         """Return the headers of spec §5 over *signed*."""
-        return {"X-Operator-Id": self.operator_id, "X-Signature": signature(self.key, signed)}
+        return {"X-Operator-Id": self.operator_id, "X-Signature": signature_of(self.key, signed)}
 
     def call(self, call: RawCall) -> httpx.Response:
         return self.send(call, self.credentials(call.signed))

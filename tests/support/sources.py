@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDERS", "sources"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 #: Where each package is.
 FOLDERS: Final = (_ROOT / "src" / "game_operator", _ROOT / "testkit" / "src" / "game_operator_testkit")

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-__all__ = ["spread"]
-
 
 def spread(
     places: Sequence[pytest.ParameterSet], cases: Sequence[pytest.ParameterSet], *, everywhere: int = 1

@@ -12,8 +12,6 @@ import pytest
 
 from game_operator.ledger import SqlLedger
 
-__all__ = ["new_file", "sqlite_url_in"]
-
 
 def sqlite_url_in(folder: Path, request: pytest.FixtureRequest) -> str:
     """Return the URL of a file with the tables of a new ledger; for a test with the mark ``bare``, of a file to be."""

@@ -13,10 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import Outcome
-from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from tests.support.calls import deposit, rollback, withdraw
 from tests.support.seeds import random_of
-
-__all__ = ["STRANGER", "Answer", "Apply", "Log", "Story", "Traffic", "deliver", "deliver_async"]
 
 #: A player without an account.
 STRANGER = "stranger"
@@ -108,43 +107,26 @@ class Traffic:
 
 
 def _withdraw(bet_id: str, player_id: str, random: Random, *, action: str = "BET") -> WithdrawCall:
-    return WithdrawCall(
-        player_id=player_id,
-        bet_id=bet_id,
-        amount_cents=random.randint(1, 500),
-        action=action,
-        instance_id="i1",
-        game="aviator",
-    )
+    return withdraw(bet_id, player_id, random.randint(1, 500), action=action, instance_id="i1", game="aviator")
 
 
-def _deposit(bet_id: str, player_id: str, amount_cents: int) -> DepositCall:
-    return DepositCall(player_id=player_id, bet_id=bet_id, amount_cents=amount_cents, round_id="r1")
-
-
-def _rollback(withdraw: WithdrawCall) -> RollbackCall:
-    return RollbackCall(
-        player_id=withdraw.player_id,
-        bet_id=withdraw.bet_id,
-        tx_id=withdraw.tx_id,
-        action=withdraw.action,
-        round_id="r1",
-    )
+def _rollback(call: WithdrawCall) -> RollbackCall:
+    return rollback(call.bet_id, call.player_id, call.tx_id, action=call.action, round_id="r1")
 
 
 def _won(bet_id: str, player_id: str, random: Random) -> Story:
-    calls = _withdraw(bet_id, player_id, random), _deposit(bet_id, player_id, random.randint(1, 1000))
+    calls = _withdraw(bet_id, player_id, random), deposit(bet_id, player_id, random.randint(1, 1000), round_id="r1")
     return Story(bet_id, player_id, calls, frozenset({"CLOSED"}))
 
 
 def _lost(bet_id: str, player_id: str, random: Random) -> Story:
-    calls = _withdraw(bet_id, player_id, random), _deposit(bet_id, player_id, 0)
+    calls = _withdraw(bet_id, player_id, random), deposit(bet_id, player_id, 0, round_id="r1")
     return Story(bet_id, player_id, calls, frozenset({"CLOSED"}))
 
 
 def _cancelled(bet_id: str, player_id: str, random: Random) -> Story:
-    withdraw = _withdraw(bet_id, player_id, random)
-    return Story(bet_id, player_id, (withdraw, _rollback(withdraw)), frozenset({"ROLLED_BACK", "TOMBSTONE"}))
+    placed = _withdraw(bet_id, player_id, random)
+    return Story(bet_id, player_id, (placed, _rollback(placed)), frozenset({"ROLLED_BACK", "TOMBSTONE"}))
 
 
 def _left_open(bet_id: str, player_id: str, random: Random) -> Story:
@@ -153,23 +135,23 @@ def _left_open(bet_id: str, player_id: str, random: Random) -> Story:
 
 def _contested(bet_id: str, player_id: str, random: Random) -> Story:
     """A service that settles and cancels the same bet: whichever comes first stands."""
-    withdraw = _withdraw(bet_id, player_id, random)
-    calls = withdraw, _deposit(bet_id, player_id, random.randint(1, 1000)), _rollback(withdraw)
+    placed = _withdraw(bet_id, player_id, random)
+    calls = placed, deposit(bet_id, player_id, random.randint(1, 1000), round_id="r1"), _rollback(placed)
     return Story(bet_id, player_id, calls, frozenset({"CLOSED", "ROLLED_BACK", "TOMBSTONE"}))
 
 
 def _rain(bet_id: str, player_id: str, random: Random) -> Story:
-    withdraw = _withdraw(bet_id, player_id, random, action="RAIN")
+    placed = _withdraw(bet_id, player_id, random, action="RAIN")
     if random.random() < 0.5:
-        return Story(bet_id, player_id, (withdraw,), frozenset({"SPENT"}))
-    return Story(bet_id, player_id, (withdraw, _rollback(withdraw)), frozenset({"ROLLED_BACK", "TOMBSTONE"}))
+        return Story(bet_id, player_id, (placed,), frozenset({"SPENT"}))
+    return Story(bet_id, player_id, (placed, _rollback(placed)), frozenset({"ROLLED_BACK", "TOMBSTONE"}))
 
 
 def _too_dear(bet_id: str, player_id: str, random: Random) -> Story:
     """A wager that nobody can pay; its rollback, or a deposit that must never be credited, follows."""
-    withdraw = WithdrawCall(player_id=player_id, bet_id=bet_id, amount_cents=TOO_DEAR_CENTS)
-    after = random.choice((_rollback(withdraw), _deposit(bet_id, player_id, 700)))
-    return Story(bet_id, player_id, (withdraw, after), frozenset({"DECLINED", "TOMBSTONE"}))
+    placed = withdraw(bet_id, player_id, TOO_DEAR_CENTS)
+    after = random.choice((_rollback(placed), deposit(bet_id, player_id, 700, round_id="r1")))
+    return Story(bet_id, player_id, (placed, after), frozenset({"DECLINED", "TOMBSTONE"}))
 
 
 def _stranger(bet_id: str, _player_id: str, random: Random) -> Story:
@@ -178,16 +160,16 @@ def _stranger(bet_id: str, _player_id: str, random: Random) -> Story:
 
 
 def _claim(bet_id: str, player_id: str, random: Random) -> Story:
-    call = DepositCall(player_id=player_id, bet_id=bet_id, amount_cents=random.randint(1, 900), action="FREE_BET_CLAIM")
+    call = deposit(bet_id, player_id, random.randint(1, 900), action="FREE_BET_CLAIM")
     return Story(bet_id, player_id, (call,), frozenset())
 
 
 def _jackpot(bet_id: str, player_id: str, random: Random) -> Story:
     """A jackpot paid on an open bet's id, without a tx_id: the bet and the claim do not touch."""
-    withdraw = _withdraw(bet_id, player_id, random)
-    jackpot = DepositCall(player_id=player_id, bet_id=bet_id, amount_cents=10_000, action="JACKPOT")
-    deposit = _deposit(bet_id, player_id, random.randint(0, 1000))
-    return Story(bet_id, player_id, (withdraw, jackpot, deposit), frozenset({"CLOSED"}))
+    placed = _withdraw(bet_id, player_id, random)
+    jackpot = deposit(bet_id, player_id, 10_000, action="JACKPOT")
+    settled = deposit(bet_id, player_id, random.randint(0, 1000), round_id="r1")
+    return Story(bet_id, player_id, (placed, jackpot, settled), frozenset({"CLOSED"}))
 
 
 def answer_of(call: WebhookCall, outcome: Outcome, asked_at: float) -> Answer:
@@ -213,14 +195,10 @@ def deliver(apply: Apply, calls: Iterable[WebhookCall], log: Log, *, seconds: fl
 
 
 async def deliver_async(
-    apply: Callable[[WebhookCall], Awaitable[Outcome]],
-    calls: Iterable[WebhookCall],
-    log: Log,
-    *,
-    seconds: float = 60.0,
+    apply: Callable[[WebhookCall], Awaitable[Outcome]], calls: Iterable[WebhookCall], log: Log
 ) -> None:
     """``deliver`` for asyncio."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + 60
     for call in calls:
         while True:
             asked_at = time.monotonic()
@@ -231,7 +209,7 @@ async def deliver_async(
             log.append(answer)
             if answer.definite:
                 break
-            assert time.monotonic() < until, f"no definite answer within {seconds} s to {call}"
+            assert time.monotonic() < until, f"no definite answer within 60 s to {call}"
 
 
 def shares(calls: Sequence[WebhookCall], workers: int) -> list[list[WebhookCall]]:

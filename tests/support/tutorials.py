@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 from tests.support.documents import ROOT, ShellBlock
 
-__all__ = ["NOT_RUN", "Block", "Reader", "blocks_of"]
-
 #: What installs and activates: the tests have an environment already.
 NOT_RUN = ("python3 -m venv ", ". .venv/bin/activate", "pip install ", "npm install ")
 #: What a terminal keeps for the commands that follow.

@@ -9,8 +9,6 @@ from typing import Any
 
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WithdrawCall
 
-__all__ = ["WalletModel", "is_final"]
-
 
 @dataclass
 class WalletModel:

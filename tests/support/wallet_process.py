@@ -10,7 +10,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,8 +26,6 @@ from game_operator.protocol.webhook import encode_call
 from tests.support.forked import Forked
 from tests.support.traffic import Answer, Log
 from tests.support.webhooks import signed
-
-__all__ = ["RETRY_PRESETS", "Service", "WalletProcess", "workers_of"]
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
@@ -61,9 +60,9 @@ class WalletProcess:
     """
     ``game-operator serve`` on one database and one port, however often it is killed and started again.
 
-    With ``--workers`` among *options* it has worker processes. It is forked from a process that has loaded the command,
-    with PATH and HOME as its variables. With *environment* it is a new interpreter, in the network of the thread that
-    starts it.
+    It listens on ``port`` from the first start on. With ``--workers`` among *options* it has worker processes. It is
+    forked from a process that has loaded the command, with PATH and HOME as its variables. With *environment* it is a
+    new interpreter, in the network of the thread that starts it.
     """
 
     def __init__(
@@ -83,9 +82,8 @@ class WalletProcess:
             service_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         )
         self._log = folder / f"{name}.log"
-        self._port = 0
+        self.port = 0
         self._process: Forked | subprocess.Popen[str] | None = None
-        self.starts = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -93,11 +91,6 @@ class WalletProcess:
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-
-    @property
-    def port(self) -> int:
-        """Where it listens, from the first start on."""
-        return self._port
 
     @property
     def pid(self) -> int:
@@ -125,7 +118,7 @@ class WalletProcess:
     def start(self) -> None:
         """Start; return when it takes calls."""
         command = ["serve", "--json", "--database", self._database, "--service-key", str(self._key_file)]
-        command += ["--port", str(self._port), "--host", self._host, *self._options]
+        command += ["--port", str(self.port), "--host", self._host, *self._options]
         with self._log.open("ab") as log:
             if self._environment is None:
                 self._process = Forked(command, environ={}, stderr=log.fileno())
@@ -138,8 +131,7 @@ class WalletProcess:
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         assert said, f"the wallet did not start:\n{self.log()[-2000:]}"
-        self._port = urlsplit(json.loads(said)["url"]).port or 0
-        self.starts += 1
+        self.port = urlsplit(json.loads(said)["url"]).port or 0
 
     def kill(self) -> None:
         """Kill it, in the middle of whatever it does."""
@@ -198,8 +190,7 @@ class Service:
         for call in calls:
             self._calls.put(call)
         self._stopped = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._failures: list[BaseException] = []
+        self._running: list[Future[None]] = []
         self.log: Log = []
         self.doubts = 0
         self.begun: set[str] = set()
@@ -207,42 +198,36 @@ class Service:
 
     def start(self, presets: Sequence[Sequence[float]]) -> None:
         """Begin to call, with a connection for each preset."""
-        self._threads = [threading.Thread(target=self._run, args=(preset,)) for preset in presets]
-        for thread in self._threads:
-            thread.start()
+        pool = ThreadPoolExecutor(len(presets))
+        self._running = [pool.submit(self._run, preset) for preset in presets]
+        pool.shutdown(wait=False)
 
     def stop(self) -> None:
         """Begin no further call; return when those under way are answered or given up."""
         self._stopped.set()
-        for thread in self._threads:
-            thread.join(_PATIENCE_SECONDS)
-            assert not thread.is_alive(), "a call is still under way"
-        for failure in self._failures:
-            raise failure
+        for each in self._running:
+            each.result(_PATIENCE_SECONDS)
 
     def insist(self, calls: Iterable[WebhookCall]) -> None:
         """Send *calls* from here, each until it is answered definitely."""
-        connection = _Connection(self._port)
-        for call in calls:
-            until = time.monotonic() + _PATIENCE_SECONDS
-            while not self._post(connection, call).definite:
-                assert time.monotonic() < until, f"no definite answer to {call}"
-                time.sleep(0.02)
-        connection.close()
+        with closing(self._connection()) as connection:
+            for call in calls:
+                until = time.monotonic() + _PATIENCE_SECONDS
+                while not self._post(connection, call).definite:
+                    assert time.monotonic() < until, f"no definite answer to {call}"
+                    time.sleep(0.02)
 
     def answers_by_code(self) -> Counter[str]:
         """Return how often each code was answered."""
         return Counter(answer.code or "SUCCESS" for answer in self.log)
 
     def _run(self, preset: Sequence[float]) -> None:
-        connection = _Connection(self._port)
-        try:
+        with closing(self._connection()) as connection:
             for call in self._waiting():
                 self._send(connection, call, preset)
-        except BaseException as failure:
-            self._failures.append(failure)
-        finally:
-            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self._port, timeout=_PATIENCE_SECONDS)
 
     def _waiting(self) -> Iterator[WebhookCall]:
         while not self._stopped.wait(self.pause):
@@ -251,7 +236,7 @@ class Service:
             except Empty:
                 return
 
-    def _send(self, connection: "_Connection", call: WebhookCall, preset: Sequence[float]) -> None:
+    def _send(self, connection: http.client.HTTPConnection, call: WebhookCall, preset: Sequence[float]) -> None:
         self.begun.add(getattr(call, "bet_id", ""))
         if self._post(connection, call).definite:
             return
@@ -261,18 +246,22 @@ class Service:
             if self._post(connection, call).definite:
                 return
 
-    def _post(self, connection: "_Connection", call: WebhookCall) -> Answer:
+    def _post(self, connection: http.client.HTTPConnection, call: WebhookCall) -> Answer:
         body = encode_call(call)
         asked_at = time.monotonic()
         answer = Answer(call, "SYSTEM_ERROR", None, None, asked_at)
         try:
-            status, reply = connection.post(f"/{call.operation}", body, signed(self._key, body))
-        except ConnectionRefusedError:  # It was not even sent, and the next would not be either.
-            time.sleep(_PAUSE_SECONDS)
-        except (OSError, http.client.HTTPException):
-            self.doubts += 1
+            connection.request("POST", f"/{call.operation}", body, signed(self._key, body))
+            response = connection.getresponse()
+            reply = response.read()
+        except (OSError, http.client.HTTPException) as failed:
+            connection.close()  # The next request opens it anew.
+            if isinstance(failed, ConnectionRefusedError):  # It was not even sent, and the next would not be either.
+                time.sleep(_PAUSE_SECONDS)
+            else:
+                self.doubts += 1
         else:
-            assert status == 200, f"{call} was answered {status}: {reply!r}"
+            assert response.status == 200, f"{call} was answered {response.status}: {reply!r}"
             answer = _answer(call, reply, asked_at)
         self.log.append(answer)
         return answer
@@ -283,22 +272,3 @@ def _answer(call: WebhookCall, reply: bytes, asked_at: float) -> Answer:
     cents = None if said.get("balance") is None else int(said["balance"] * 100)
     code = None if said["type"] == "SUCCESS" else said["code"]
     return Answer(call, code, cents, said.get("timestamp"), asked_at, time.monotonic())
-
-
-class _Connection:
-    """One connection, opened anew whenever it broke."""
-
-    def __init__(self, port: int) -> None:
-        self._http = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_SECONDS)
-
-    def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        try:
-            self._http.request("POST", path, body, dict(headers))
-            response = self._http.getresponse()
-            return response.status, response.read()
-        except (OSError, http.client.HTTPException):
-            self._http.close()
-            raise
-
-    def close(self) -> None:
-        self._http.close()

@@ -13,23 +13,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from game_operator.money import cents_from_amount
 from game_operator.webhooks import HttpReply, Reply, WebhookCall, success
 
-__all__ = [
-    "BALANCE",
-    "DEPOSIT",
-    "GENUINE",
-    "ROLLBACK",
-    "WITHDRAW",
-    "AsyncHandler",
-    "Handler",
-    "code_of",
-    "encoded",
-    "read_reply",
-    "reply_of",
-    "signature_of",
-    "signed",
-    "told",
-]
-
 WITHDRAW: dict[str, Any] = {
     "player_id": "p1",
     "amount": 5000,
@@ -114,13 +97,15 @@ def told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
     return status, read_reply(body).code
 
 
-class Handler:
-    """Remembers its calls, answers 100.00, or does what *does* says."""
-
-    def __init__(self, does: Callable[[WebhookCall], object] | None = None) -> None:
+class _Remembers:
+    def __init__(self, does: Callable[[WebhookCall], Any] | None = None) -> None:
         self.calls: list[WebhookCall] = []
         self.anomalies: list[tuple[str, str, bytes]] = []
         self._does = does
+
+
+class Handler(_Remembers):
+    """Remembers its calls, answers 100.00, or does what *does* says."""
 
     def _answer(self, call: WebhookCall) -> Reply:
         self.calls.append(call)
@@ -133,13 +118,8 @@ class Handler:
         self.anomalies.append((operation, anomaly, body))
 
 
-class AsyncHandler:
+class AsyncHandler(_Remembers):
     """The same, awaited; *does* may be async."""
-
-    def __init__(self, does: Callable[[WebhookCall], Any] | None = None) -> None:
-        self.calls: list[WebhookCall] = []
-        self.anomalies: list[tuple[str, str, bytes]] = []
-        self._does = does
 
     async def _answer(self, call: WebhookCall) -> Reply:
         self.calls.append(call)

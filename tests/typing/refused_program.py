@@ -12,21 +12,7 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 from pathlib import Path
 
-import game_operator
-from game_operator import (
-    AsyncOperatorClient,
-    BetNotFound,
-    Cents,
-    ClosedBet,
-    GameInfo,
-    OpenBet,
-    OperatorClient,
-    RetryPolicy,
-    RolledBackBet,
-    RoundFound,
-    RoundNotFound,
-    SessionTokenBuilder,
-)
+import game_operator as go
 from game_operator.backoffice import Catalogue, Reconciler
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
@@ -43,7 +29,7 @@ class NoSigner:
 
 
 def fields_that_are_not_there(
-    opened: OpenBet, rolled_back: RolledBackBet, missing: BetNotFound, no_round: RoundNotFound
+    opened: go.OpenBet, rolled_back: go.RolledBackBet, missing: go.BetNotFound, no_round: go.RoundNotFound
 ) -> None:
     """One class for each case, so that a field that is not there cannot be read."""
     opened.won  # type: ignore[attr-defined]
@@ -52,26 +38,26 @@ def fields_that_are_not_there(
     no_round.bets  # type: ignore[attr-defined]
 
 
-def unions_are_told_apart(client: OperatorClient) -> int:
+def unions_are_told_apart(client: go.OperatorClient) -> int:
     """What may be NOT_FOUND cannot be read as if it were there."""
     client.fetch_bet("bet-1").wager  # type: ignore[union-attr]
     client.fetch_round_bets(instance_id="i", round_id="r").bets  # type: ignore[union-attr]
-    bet: ClosedBet = client.fetch_bet("bet-1")  # type: ignore[assignment]
+    bet: go.ClosedBet = client.fetch_bet("bet-1")  # type: ignore[assignment]
     return bet.won
 
 
-def values_are_frozen(bet: ClosedBet, found: RoundFound, policy: RetryPolicy) -> None:
+def values_are_frozen(bet: go.ClosedBet, found: go.RoundFound, policy: go.RetryPolicy) -> None:
     """Nobody changes what the service said."""
     bet.won = 5  # type: ignore[misc]
     found.bets.append(bet)  # type: ignore[attr-defined]
     policy.max_retries = 5  # type: ignore[misc]
 
 
-def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInfo) -> None:
+def arguments_have_types(client: go.OperatorClient, signer: NoSigner, game: go.GameInfo) -> None:
     """Swapped, forgotten and mistyped arguments are seen."""
-    OperatorClient("https://api.example.com", "acme", signer)  # type: ignore[arg-type]
-    OperatorClient("https://api.example.com", "acme", Path("k"), 10.0)  # type: ignore[arg-type, call-arg]
-    OperatorClient("https://api.example.com", "acme", Path("k"), retries="3")  # type: ignore[arg-type]
+    go.OperatorClient("https://api.example.com", "acme", signer)  # type: ignore[arg-type]
+    go.OperatorClient("https://api.example.com", "acme", Path("k"), 10.0)  # type: ignore[arg-type, call-arg]
+    go.OperatorClient("https://api.example.com", "acme", Path("k"), retries="3")  # type: ignore[arg-type]
     client.fetch_bet(5)  # type: ignore[arg-type]
     client.fetch_round_bets("i", "r")  # type: ignore[call-arg]
     client.fetch_round_bets(instance_id="i", round_no="12")  # type: ignore[arg-type]
@@ -80,11 +66,11 @@ def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInf
     client.with_options(retry=0)  # type: ignore[call-arg]
     limit: float = game.instances[0].bet_config.max_wager  # type: ignore[assignment]
     print(limit)  # noqa: T201
-    wager: Cents = 5  # type: ignore[assignment]
+    wager: go.Cents = 5  # type: ignore[assignment]
     print(wager)  # noqa: T201
 
 
-def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
+def balances_are_decimals(tokens: go.SessionTokenBuilder) -> None:
     """A float, an int or text is no balance."""
     tokens.build(player_id="p", instance_id="i", balance=12.5)  # type: ignore[arg-type]
     tokens.build(player_id="p", instance_id="i", balance=12)  # type: ignore[arg-type]
@@ -94,7 +80,7 @@ def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
     tokens.build(player_id="p", instance_id="i", claims={"share": 0.5})  # type: ignore[dict-item]
 
 
-async def sync_and_async_are_two(client: OperatorClient, other: AsyncOperatorClient) -> None:
+async def sync_and_async_are_two(client: go.OperatorClient, other: go.AsyncOperatorClient) -> None:
     """Neither is mistaken for the other."""
     await client.fetch_games()  # type: ignore[misc]
     await other.fetch_round_bets(round_id="r")  # type: ignore[call-arg]
@@ -112,14 +98,16 @@ def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLed
     AsyncJoinedWallet(other, opens)  # type: ignore[arg-type]
 
 
-def a_catalogue_asks_in_threads(client: OperatorClient, other: AsyncOperatorClient, awaited: AsyncSqlLedger) -> None:
+def a_catalogue_asks_in_threads(
+    client: go.OperatorClient, other: go.AsyncOperatorClient, awaited: AsyncSqlLedger
+) -> None:
     """What is awaited has no place in it."""
     Catalogue(other)  # type: ignore[arg-type]
     Catalogue(client, awaited)  # type: ignore[arg-type]
 
 
 def a_reconciliation_is_for_threads(
-    client: OperatorClient, other: AsyncOperatorClient, wallet: Wallet, awaited: AsyncWallet
+    client: go.OperatorClient, other: go.AsyncOperatorClient, wallet: Wallet, awaited: AsyncWallet
 ) -> None:
     """What is awaited has no place in it, and lengths of time are no numbers."""
     Reconciler(other, wallet)  # type: ignore[arg-type]
@@ -130,5 +118,5 @@ def a_reconciliation_is_for_threads(
 
 def misspelt_names_are_seen() -> None:
     """The lazy names of the package hide no mistake."""
-    game_operator.OperatorKlient  # type: ignore[attr-defined]
+    go.OperatorKlient  # type: ignore[attr-defined]
     from game_operator import OperatorKlient  # type: ignore[attr-defined]  # noqa: F401

@@ -17,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import OperatorClient
 from game_operator.backoffice import Campaign
 from game_operator.backoffice.campaigns import GrantState
+from game_operator.backoffice.journal import Journal
 from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.grant_process import GrantProcess
+from tests.support.crowds import worker_context
 from tests.support.leftovers import assert_idle
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
@@ -39,6 +40,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.create_database()
 
 
+def _resume(url: str, base_url: str, operator_id: str, key: Path) -> None:
+    """Work at the campaign, in a process."""
+    with OperatorClient(base_url, operator_id, key) as client, SqlLedger(url) as ledger:
+        campaign = Campaign(client, ledger, "killed")
+        # Nobody waits a minute for the lease of a process that was killed.
+        campaign._journal = Journal(ledger, lease_millis=LEASE_MILLIS)
+        campaign.resume(rate_per_second=1_000.0, concurrency=2)
+
+
 def _killed(url: str, key: RSAPrivateKey, pem: bytes, folder: Path, *, kills: int, seed: int) -> str:
     """Kill processes *kills* times, let the campaign end, assert that each was granted once; return figures."""
     players = [f"p{number}" for number in range(60 * kills)]
@@ -53,9 +63,9 @@ def _killed(url: str, key: RSAPrivateKey, pem: bytes, folder: Path, *, kills: in
         terms: dict[str, Any] = {"count": 5, "wager_amount_cents": 100, "expire_duration_millis": 86_400_000}
         campaign = Campaign(client, ledger, "killed", instance_id=sandbox.instance_id, **terms)
         campaign.plan(players, check_players=False)
-        arguments = (url, sandbox.base_url, sandbox.operator_id, str(key_file), "killed", str(LEASE_MILLIS))
-        processes = [GrantProcess(*arguments) for _ in range(2 if url.startswith("postgres") else 1)]
-        done, in_doubt = _kill_at_random(processes, sandbox, campaign, kills, seed)
+        arguments = (url, sandbox.base_url, sandbox.operator_id, key_file)
+        workers = 2 if url.startswith("postgres") else 1
+        done, in_doubt = _kill_at_random(arguments, workers, sandbox, campaign, kills, seed)
         report = campaign.report()
     assert (report.state, report.granted, report.left, report.findings) == ("finished", len(players), 0, ())
     assert Counter(grant.request.player_id for grant in sandbox.world.grants()) == Counter(players)
@@ -66,12 +76,11 @@ def _killed(url: str, key: RSAPrivateKey, pem: bytes, folder: Path, *, kills: in
 
 
 def _kill_at_random(
-    processes: list[GrantProcess], sandbox: Sandbox, campaign: Campaign, kills: int, seed: int
+    arguments: tuple[Any, ...], workers: int, sandbox: Sandbox, campaign: Campaign, kills: int, seed: int
 ) -> tuple[int, int]:
-    """Kill one of *processes* at a time, and start it again; return how often, and how many grants were in doubt."""
+    """Kill one of *workers* processes at a time, and start another; return how often, and the grants in doubt."""
     random, done, in_doubt = random_of(seed), 0, 0
-    for process in processes:
-        process.start()
+    processes = [_started(arguments) for _ in range(workers)]
     while done < kills and campaign.status().state != "finished":
         # A kill while a process starts would try nothing: there is work between two of them.
         granted, deadline = len(sandbox.world.grants()), time.monotonic() + 60
@@ -79,13 +88,22 @@ def _kill_at_random(
             assert time.monotonic() < deadline, f"nobody grants any more: {campaign.status()}"
             time.sleep(0.005)
         time.sleep(random.uniform(0.0, 0.15))
-        victim = random.choice(processes)
+        victim = processes.pop(random.randrange(workers))
         victim.kill()
+        victim.join()
         done += 1
         in_doubt += campaign.status().count(GrantState.SENDING)
-        victim.start()
-    assert [process.wait() for process in processes] == [0] * len(processes)
+        processes.append(_started(arguments))
+    for process in processes:
+        process.join(100)
+    assert [process.exitcode for process in processes] == [0] * workers
     return done, in_doubt
+
+
+def _started(arguments: tuple[Any, ...]) -> Any:
+    process = worker_context().Process(target=_resume, args=arguments, daemon=True)
+    process.start()
+    return process
 
 
 @pytest.mark.timeout(300)

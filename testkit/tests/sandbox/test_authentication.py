@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
 from testkit.tests.sandbox.support import outcome
-from tests.support.signed_http import RawCall, SignedHttp, signature
+from tests.support.signed_http import RawCall, SignedHttp
+from tests.support.webhooks import signature_of
 
 pytestmark = pytest.mark.outside
 
@@ -22,7 +23,7 @@ def test_a_signed_call_is_let_in(http: SignedHttp, any_call: RawCall) -> None:
 
 
 def padded(key: RSAPrivateKey, signed: bytes) -> str:
-    return signature(key, signed) + "=="
+    return signature_of(key, signed) + "=="
 
 
 def standard(key: RSAPrivateKey, signed: bytes) -> str:
@@ -42,12 +43,12 @@ def sha1(key: RSAPrivateKey, signed: bytes) -> str:
 @pytest.mark.parametrize(
     "forge",
     [
-        pytest.param(lambda key, signed: signature(key, signed + b" "), id="over other bytes"),
+        pytest.param(lambda key, signed: signature_of(key, signed + b" "), id="over other bytes"),
         pytest.param(padded, id="with padding"),
         pytest.param(standard, id="in the standard alphabet"),
         pytest.param(pss, id="with PSS padding"),
         pytest.param(sha1, id="with SHA-1"),
-        pytest.param(lambda key, signed: signature(key, signed)[:-1], id="a letter short"),
+        pytest.param(lambda key, signed: signature_of(key, signed)[:-1], id="a letter short"),
     ],
 )
 def test_any_other_signature_is_not_let_in(

@@ -26,7 +26,8 @@ from schemathesis.specs.openapi.checks import (
 from game_operator import models
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.signed_http import BET, GAMES, signature
+from tests.support.signed_http import BET, GAMES
+from tests.support.webhooks import signature_of
 
 CHECKS: list[CheckFunction] = [
     not_a_server_error,
@@ -55,7 +56,7 @@ class Signing(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # A header that the case leaves out, on purpose, stays out.
-        sound = {"X-Operator-Id": self._operator_id, "X-Signature": signature(self._key, self._signed(request))}
+        sound = {"X-Operator-Id": self._operator_id, "X-Signature": signature_of(self._key, self._signed(request))}
         request.headers.update({name: value for name, value in sound.items() if name in request.headers})
         return request
 

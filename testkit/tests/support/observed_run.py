@@ -15,11 +15,8 @@ import anyio
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Metric
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.metrics.export import Metric
+from opentelemetry.sdk.trace import ReadableSpan
 from prometheus_client import REGISTRY
 
 from game_operator import DepositCall, RetryPolicy, RollbackCall, WithdrawCall
@@ -32,9 +29,8 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit import InProcessSandbox
+from tests.support.observed import Observed
 from tests.support.webhooks import signed
-
-__all__ = ["MadeMetric", "ObservedRun", "observed_run"]
 
 _LIMIT_SECONDS, _WAIT_SECONDS = 20.0, 0.05
 _QUICK = RetryPolicy(max_retries=1, base_delay_seconds=0.0)
@@ -64,17 +60,15 @@ class ObservedRun:
 @contextmanager
 def observed_run(folder: Path, key: RSAPrivateKey) -> Iterator[ObservedRun]:
     """Yield what a run made whose provider signs webhooks with *key*; its database is in *folder*."""
-    spans, reader, prometheus = InMemorySpanExporter(), InMemoryMetricReader(), PrometheusMetricReader()
-    tracers = TracerProvider(shutdown_on_exit=False)
-    tracers.add_span_processor(SimpleSpanProcessor(spans))
-    meters = MeterProvider([reader, prometheus], shutdown_on_exit=False)
+    observed = Observed(PrometheusMetricReader(), record_ids=True)
+    database = f"sqlite:///{folder / 'wallet.db'}"
     try:
-        telemetry = Telemetry(tracers, meters, record_ids=True)
-        with SqlLedger(f"sqlite:///{folder / 'wallet.db'}", patience_seconds=0.1, telemetry=telemetry) as ledger:
+        with SqlLedger(database, patience_seconds=0.1, telemetry=observed.telemetry) as ledger:
             _run(ledger, folder, key)
-            yield ObservedRun(_metrics(reader), spans.get_finished_spans(), _samples())
+            metrics = {one.name: _made(one) for one in observed.metrics()}
+            yield ObservedRun(metrics, tuple(observed.spans()), _samples())
     finally:
-        meters.shutdown()
+        observed.meters.shutdown()
 
 
 def _run(ledger: SqlLedger, folder: Path, key: RSAPrivateKey) -> None:
@@ -162,13 +156,6 @@ def _call(wallet: Wallet) -> None:
     away = httpx.Client(transport=httpx.MockTransport(lambda _request: httpx.Response(503)))
     with provider.client(telemetry=telemetry, retries=_QUICK, http_client=away) as client, suppress(ServiceError):
         client.fetch_bet("b1")
-
-
-def _metrics(reader: InMemoryMetricReader) -> dict[str, MadeMetric]:
-    data = reader.get_metrics_data()
-    assert data is not None
-    made = [one for each in data.resource_metrics for scope in each.scope_metrics for one in scope.metrics]
-    return {one.name: _made(one) for one in made}
 
 
 def _made(metric: Metric) -> MadeMetric:

@@ -1,32 +1,29 @@
 """A service and a wallet in one process, whose settlements are lost, held and misreported; and reconcilers between."""
 
-import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import httpx
-import psycopg
 
 from game_operator import OperatorClient
 from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.backoffice.reconcile.report import ReconcileReport
+from game_operator.errors import ConfigurationError
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.findings import Finding
 from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import JoinedWallet, Wallet
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
-from tests.support.callers import sqlalchemy_url
-from tests.support.raw_sql import run
-
-__all__ = ["KEYS", "OPENING", "REPAIR", "WALLETS", "Desk", "Refusing", "TickingClock", "desk_of", "verdicts"]
+from tests.support.callers import Kind, Statements
+from tests.support.joined_wallets import asked
+from tests.support.raw_sql import rows, run
 
 KEYS = ThrowAwayKeys()
 OPENING = 100_000
@@ -39,7 +36,6 @@ REPAIR: dict[str, Any] = {
     "actor": "ann",
     "reason": "deposits were lost",
 }
-_OWN = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 
 
 class TickingClock:
@@ -87,82 +83,32 @@ class Refusing(httpx.BaseTransport):
         self.instead += [httpx.Response(status, content=body, headers=headers) for _ in range(times)]
 
 
-class WalletKind(NamedTuple):
-    """A kind of wallet, and the database it is for; ``open`` yields it, with a table ``own_rows`` for the operator."""
-
-    name: str
-    database: str
-    open: Callable[[str], AbstractContextManager[Wallet | JoinedWallet]]
-
-    def __str__(self) -> str:
-        return self.name
+#: ``open`` yields a wallet, with a table ``own_rows`` for the operator.
+WalletKind: TypeAlias = Kind[Wallet | JoinedWallet]
 
 
-def _keep(statement: Callable[[Any, str, str], object], call: Any, outcome: Any, connection: Any) -> None:
+def _keep(does: Statements, call: Any, outcome: Any, connection: Any) -> Generator[Any, Any, None]:
     if outcome.applied and call.operation != "withdraw":
-        statement(connection, call.operation, call.bet_id or "")
-
-
-def _plain(connection: Any, operation: str, bet_id: str) -> None:
-    connection.execute("INSERT INTO own_rows VALUES (?, ?)", (operation, bet_id))
-
-
-def _psycopg(connection: Any, operation: str, bet_id: str) -> None:
-    connection.execute("INSERT INTO own_rows VALUES (%s, %s)", (operation, bet_id))
-
-
-def _alchemy(connection: Any, operation: str, bet_id: str) -> None:
-    from sqlalchemy import text
-
-    connection.execute(text("INSERT INTO own_rows VALUES (:a, :b)"), {"a": operation, "b": bet_id})
+        yield does.execute(connection, f"INSERT INTO own_rows VALUES ('{call.operation}', '{call.bet_id or ''}')")
 
 
 @contextmanager
-def _wallet(url: str, *, own: bool = False, **options: Any) -> Iterator[Wallet]:
-    statement = _plain if url.startswith("sqlite") else _psycopg
+def _opened_kind(name: str, url: str, *, own: bool = False, **options: Any) -> Iterator[Wallet | JoinedWallet]:
     if own:
         run(url, "CREATE TABLE players (id varchar(256) PRIMARY KEY, cents bigint NOT NULL)")
-    with SqlLedger(url, accounts=_OWN if own else None, **options) as ledger:
-        yield Wallet(ledger, after=partial(_keep, statement))
-
-
-@contextmanager
-def _joined(url: str, *, driver: str = "", **options: Any) -> Iterator[JoinedWallet]:
-    with ExitStack() as stack:
-        ledger = stack.enter_context(SqlLedger(url, **options))
-        if driver:
-            from sqlalchemy import create_engine
-
-            engine = create_engine(sqlalchemy_url(url, driver))
-            stack.callback(engine.dispose)
-            yield JoinedWallet(ledger, engine.begin, partial(_keep, _alchemy))
-        elif url.startswith("sqlite"):
-            yield JoinedWallet(ledger, partial(_of_sqlite3, url), partial(_keep, _plain))
-        else:
-            yield JoinedWallet(ledger, partial(_of_psycopg, url), partial(_keep, _psycopg))
-
-
-@contextmanager
-def _of_sqlite3(url: str) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(path_of(url), isolation_level=None)) as connection, connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield connection
-
-
-@contextmanager
-def _of_psycopg(url: str) -> Iterator[Any]:
-    with closing(psycopg.connect(url)) as connection, connection:
-        yield connection
+        options["accounts"] = TableAccounts(table="players", key="id", balance="cents", unit="cents")
+    with next(kind for kind in asked(name) if kind.name == name).open(url, **options) as opened:
+        yield opened.wallet(_keep)
 
 
 WALLETS = [
-    WalletKind("wallet, sqlite", "sqlite", _wallet),
-    WalletKind("wallet, postgres", "postgres", _wallet),
-    WalletKind("own table, sqlite", "sqlite", partial(_wallet, own=True)),
-    WalletKind("own table, postgres", "postgres", partial(_wallet, own=True)),
-    WalletKind("joined, sqlite3", "sqlite", _joined),
-    WalletKind("joined, psycopg", "postgres", _joined),
-    WalletKind("joined, sqlalchemy", "postgres", partial(_joined, driver="psycopg")),
+    WalletKind("wallet, sqlite", "sqlite", partial(_opened_kind, "own, sqlite")),
+    WalletKind("wallet, postgres", "postgres", partial(_opened_kind, "own, postgres")),
+    WalletKind("own table, sqlite", "sqlite", partial(_opened_kind, "own, sqlite", own=True)),
+    WalletKind("own table, postgres", "postgres", partial(_opened_kind, "own, postgres", own=True)),
+    WalletKind("joined, sqlite3", "sqlite", partial(_opened_kind, "sqlite3")),
+    WalletKind("joined, psycopg", "postgres", partial(_opened_kind, "psycopg")),
+    WalletKind("joined, sqlalchemy", "postgres", partial(_opened_kind, "sqlalchemy connection, psycopg")),
 ]
 
 
@@ -222,8 +168,6 @@ class Desk:
 
     def own_rows(self) -> Counter[tuple[str, str]]:
         """Return what the operator's own statements have written of settlements."""
-        from tests.support.raw_sql import rows
-
         return Counter((row[0], row[1]) for row in rows(self.url, "SELECT operation, bet_id FROM own_rows"))
 
     def deposit(self, bet_id: str, cents: int = WON, **more: Any) -> Any:
@@ -245,8 +189,6 @@ class Desk:
 
 def _opened(url: str, ledger: SqlLedger) -> bool:
     """Open the players' accounts; return whether they are the ledger's own."""
-    from game_operator.errors import ConfigurationError
-
     players = ["p1", "p2", "p3", "p4"]
     try:
         for player_id in players:

@@ -8,8 +8,6 @@ from game_operator_testkit.certifier import scenarios
 from game_operator_testkit.certifier.report.verdicts import GROUPS
 from game_operator_testkit.cli.hooks import HOOKS
 
-__all__ = ["page"]
-
 _HEAD: Final = """\
 # The certifier's scenarios
 

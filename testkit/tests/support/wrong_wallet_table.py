@@ -8,6 +8,7 @@ from typing import Final
 # Some are made from the wallet written by hand, which is one of the examples.
 sys.path.append(str(Path(__file__).parents[3] / "examples"))
 
+from testkit.tests.certifier import wrong_wallets
 from testkit.tests.certifier.wrong_wallets.registry import WRONG_WALLETS
 
 __all__ = ["WRONG_WALLETS", "page"]
@@ -36,29 +37,8 @@ in `testkit/tests/certifier/wrong_wallets/`.
 | Wallet | What it does wrong | Must fail | May fail |
 |---|---|---|---|
 """
-_MODULES: Final = (
-    "basics",
-    "flows",
-    "repeats",
-    "order",
-    "money",
-    "callers",
-    "hostile",
-    "races",
-    "failures",
-    "ids",
-    "forgetting",
-    "answers",
-    "overlooked",
-    "unlucky",
-    "misread",
-    "blamed",
-    "subtle",
-    "subtler",
-)
-
-for _module in _MODULES:
-    importlib.import_module(f"testkit.tests.certifier.wrong_wallets.{_module}")
+for _module in sorted(Path(wrong_wallets.__path__[0]).glob("*.py")):
+    importlib.import_module(f"{wrong_wallets.__name__}.{_module.stem}")
 
 
 def page() -> str:

@@ -11,8 +11,8 @@ from game_operator import ConfigurationError
 from game_operator.backoffice import Campaign, CampaignRefusedError, RunError
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from tests.support.catalogues import named
-from tests.support.grants import BASE_URL, OPERATOR, GrantingService, campaign, players
+from tests.support.catalogues import BASE_URL, OPERATOR, named
+from tests.support.grants import GrantingService, campaign, players
 from tests.support.seeds import random_of
 
 

@@ -1,23 +1,27 @@
 """Processes that reconcile with repair, killed at random moments: each bet is settled once, and none is left."""
 
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from decimal import Decimal
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from game_operator import OperatorClient
+from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.support.reconciling import REPAIR
+from tests.support.crowds import worker_context
 from tests.support.leftovers import assert_idle
 from tests.support.raw_sql import rows
-from tests.support.reconcile_factory import DATABASE
 from tests.support.seeds import random_of
 from tests.support.servers import wsgi_server
 
@@ -36,38 +40,41 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return found
 
 
-class Process:
-    """A process that reconciles."""
+class Lost(NamedTuple):
+    """Bets whose deposits were lost, with what they won; and what a process needs to reconcile them."""
 
-    def __init__(self, log: Path) -> None:
-        with log.open("ab") as errors:
-            command = [sys.executable, "-m", "tests.support.reconcile_process"]
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"begun\n", log.read_text()[-2_000:]
+    bets: dict[str, int]
+    arguments: tuple[str, ...]
 
-    def kill(self) -> bool:
-        """Kill it, in the middle of whatever it does; return whether it was at work."""
-        was_at_work = self._process.poll() is None
-        self._process.kill()
-        self._bury()
-        return was_at_work
 
-    def end(self, seconds: float) -> int:
-        """Wait for its end and return its status."""
-        self._process.wait(seconds)
-        return self._bury()
+def _reconcile(begun: Event, url: str, base_url: str, operator_id: str, key: str) -> None:
+    """Reconcile with repair, in a process: with a second's lease, and looks that are slow enough to be killed in."""
+    with OperatorClient(base_url, operator_id, Path(key)) as client, SqlLedger(url) as ledger:
+        reconciler = Reconciler(
+            client,
+            Wallet(ledger),
+            min_age=timedelta(0),
+            second_look=timedelta(milliseconds=300),
+            rate_per_second=60.0,
+            sample=1.0,
+            lease=timedelta(seconds=1),
+        )
+        begun.set()
+        reconciler.run(**REPAIR)
 
-    def _bury(self) -> int:
-        status = self._process.wait(10)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return status
+
+def _started(lost: Lost) -> Any:
+    context = worker_context()
+    begun = context.Event()
+    process = context.Process(target=_reconcile, args=(begun, *lost.arguments), daemon=True)
+    process.start()
+    assert begun.wait(60)
+    return process
 
 
 @pytest.fixture
-def lost(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str, int]]:
-    """Bets whose deposits were lost, with what they won; a service and a wallet that processes find by environment."""
+def lost(url: str, tmp_path: Path) -> Iterator[Lost]:
+    """A service that has lost deposits, and its wallet."""
     with ExitStack() as stack:
         ledger = stack.enter_context(SqlLedger(url))
         ledger.open_account("p1", Decimal("1000.00"))
@@ -84,28 +91,29 @@ def lost(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
                 player_id="p1", wager_cents=100, won_cents=150 + number, settlement="lose" if number % 3 else "send"
             )
             bets[played.bet_ids[0]] = 150 + number if number % 3 else 0
-        monkeypatch.setenv("GAME_OPERATOR_BASE_URL", sandbox.base_url)
-        monkeypatch.setenv("GAME_OPERATOR_ID", sandbox.operator_id)
-        monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_FILE", str(private))
-        monkeypatch.setenv(DATABASE, url)
-        yield bets
+        yield Lost(bets, (url, sandbox.base_url, sandbox.operator_id, str(private)))
 
 
-def killed(url: str, lost: dict[str, int], log: Path, *, kills: int, seed: int) -> str:
+def killed(url: str, lost: Lost, *, kills: int, seed: int) -> str:
     """Kill processes at work, let the last ones end, and assert that each bet was judged and settled once."""
     random, workers = random_of(seed), WORKERS[url.partition(":")[0].removesuffix("ql")]
     with SqlLedger(url) as ledger:
         before = ledger.balance("p1")
-    running: list[Process] = []
+    running: list[Any] = []
     at_work = 0
     for _ in range(kills):
         while len(running) < workers:
-            running.append(Process(log))
+            running.append(_started(lost))
         time.sleep(random.uniform(0.0, 0.5))
-        at_work += running.pop(random.randrange(len(running))).kill()
-    running += [Process(log) for _ in range(workers - len(running))]
-    assert [each.end(60) for each in running] == [0] * workers, log.read_text()[-2_000:]
-    _check(url, lost, before)
+        victim = running.pop(random.randrange(len(running)))
+        at_work += victim.is_alive()
+        victim.kill()
+        victim.join()
+    running += [_started(lost) for _ in range(workers - len(running))]
+    for process in running:
+        process.join(60)
+    assert [process.exitcode for process in running] == [0] * workers
+    _check(url, lost.bets, before)
     assert at_work, "nothing was killed while it worked"
     return f"{url.partition(':')[0]}, {kills} kills, {at_work} of them at work"
 
@@ -132,13 +140,13 @@ def _check(url: str, lost: dict[str, int], before: int) -> None:
 
 
 @pytest.mark.drawn(1)
-def test_killed_while_reconciling(url: str, lost: dict[str, int], tmp_path: Path) -> None:
+def test_killed_while_reconciling(url: str, lost: Lost) -> None:
     """Twice; on PostgreSQL another process is at work beside it."""
-    killed(url, lost, tmp_path / "log", kills=2, seed=1)
+    killed(url, lost, kills=2, seed=1)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(1_800)
-def test_killed_50_times(url: str, lost: dict[str, int], tmp_path: Path) -> None:
+def test_killed_50_times(url: str, lost: Lost) -> None:
     """Fifty times."""
-    killed(url, lost, tmp_path / "log", kills=50, seed=2)
+    killed(url, lost, kills=50, seed=2)

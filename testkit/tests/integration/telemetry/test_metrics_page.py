@@ -1,7 +1,9 @@
 """docs/reference/metrics.md says what is made: each metric, attribute, bucket, span and log event."""
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,34 @@ from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.codes import WebhookErrorCode
 from game_operator.ledger.staff.anomalies import anomaly_texts
 from game_operator.protocol.webhook import OPERATIONS
-from testkit.tests.support.metrics_page import codes, rows, values_of
 from testkit.tests.support.observed_run import ObservedRun
+from tests.support.documents import ROOT
 from tests.support.sources import sources
+
+_PAGE = ROOT / "docs" / "reference" / "metrics.md"
+
+
+@cache
+def rows(heading: str, after: str = "") -> list[list[str]]:
+    """Return the cells of the first table below *heading*, or below the text *after* in its section."""
+    _, _, section = _PAGE.read_text().partition(f"\n## {heading}\n")
+    assert section, f"the page has no heading {heading}"
+    lines = section.partition(after)[2].splitlines() if after else section.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    table = lines[first : lines.index("", first)]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def codes(cell: str) -> list[str]:
+    """Return what a cell has between backticks."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def values_of(attribute: str) -> set[str]:
+    """Return the values that the page lists for an attribute."""
+    (cell,) = [values for names, values in rows("Attributes") if attribute in codes(names)]
+    return set(codes(cell))
+
 
 _SOURCES = [*sources().values()]
 _OF_RECORD_IDS = "With `record_ids`"
