@@ -229,25 +229,6 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
 
 
 @pytest.mark.outside
-def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -> None:
-    """The same call at two processes at once is one debit (scenario D06)."""
-    opened(sqlite_url, p1="100.00")
-    options = ("--database", sqlite_url, "--service-key", keys.public)
-    calls = [withdraw(f"b{number}", cents=100) for number in range(20)]
-    with (
-        serving(*options) as (first, _),
-        serving(*options) as (second, _),
-        WebhookCaller(first, keys.private) as one,
-        WebhookCaller(second, keys.private) as other,
-        ThreadPoolExecutor(8) as pool,
-    ):
-        answers = [pool.submit(service.send, call) for call in calls for service in (one, other, one)]
-        assert {answer.result(30).code for answer in answers} == {None}
-    with SqlLedger(sqlite_url) as ledger:
-        assert ledger.balance("p1") == 8_000
-
-
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
