@@ -329,13 +329,3 @@ def test_a_silent_network_is_not_waited_for_for_hours(postgres_url: str, more: s
         assert isinstance(connection, psycopg.Connection)
         told = connection.info.get_parameters()
         assert {name: told[name] for name in expected} == expected
-
-
-def test_many_openings_leave_no_session(postgres_url: str) -> None:
-    """Opening, using and closing over and over leaves no session, no descriptor and no thread."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    with nothing_grows():
-        for number in range(15):
-            with SqlLedger(postgres_url) as ledger:
-                ledger.apply(withdraw(f"b{number}", amount_cents=1))
-    assert_idle(postgres_url)
