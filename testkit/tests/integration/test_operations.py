@@ -18,6 +18,7 @@ from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import (
     API_PREFIX,
+    Operation,
     fetch_bet,
     fetch_games,
     fetch_round_bets,
@@ -51,7 +52,8 @@ def test_a_round_by_what_python_takes_for_false(keys: dict[str, Any]) -> None:
 
 def test_every_request_carries_the_two_headers() -> None:
     """X-Operator-Id and X-Signature, after what the client adds (spec §4.2, §5)."""
-    for operation in (fetch_games("acme"), grant_operation()):
+    operations: list[Operation[Any]] = [fetch_games("acme"), grant_operation()]
+    for operation in operations:
         request = request_of(operation, "acme", Signature.of(b"\xfb\xff\xfe"), ((b"Accept", b"application/json"),))
         assert request.headers == (
             (b"Accept", b"application/json"),
