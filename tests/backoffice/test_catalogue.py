@@ -103,19 +103,6 @@ def test_a_refresh_that_fails_changes_nothing(service: ListedGames, answer: Any,
     assert catalogue.error is None
 
 
-@pytest.mark.parametrize("answer", [[], [named("g0")]], ids=["no games", "no instances"])
-def test_a_list_without_any_instance_is_never_applied(service: ListedGames, answer: list[JsonObject]) -> None:
-    """On its word every call would be refused for good; the first list is no exception."""
-    good, service.games = service.games, answer
-    catalogue = service.catalogue()
-    with pytest.raises(ApiError, match=r"no instance at all.*Nothing of it is used"):
-        catalogue.refresh()
-    assert (catalogue.games, catalogue.fetched_at_millis) == ((), None)
-    service.games = good
-    catalogue.refresh()
-    assert (catalogue.error, len(catalogue.games)) == (None, 10)
-
-
 def test_a_list_that_lacks_nearly_all_is_applied(service: ListedGames) -> None:
     """It is reported, and the instances that are gone stay accepted."""
     catalogue = service.catalogue()

@@ -1,10 +1,8 @@
 """What differs between two lists of games: each kind of change, and that together they are complete."""
 
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from hypothesis import given
 
 from game_operator import GameInfo
@@ -55,14 +53,6 @@ def test_a_number_written_otherwise_is_no_difference() -> None:
     """100, 100.0 and 1E2 are the same limit."""
     as_whole, as_decimal = (of_instance(bet_config=bet_config(max_wager=each)) for each in (100, 100.0))
     assert changed([as_whole], [as_decimal]) == []
-
-
-def test_a_change_travels() -> None:
-    """To another process, and it is frozen."""
-    (change,) = changed([CRASH], [of_instance(bet_config=bet_config(max_win=5))])
-    assert pickle.loads(pickle.dumps(change)) == change
-    with pytest.raises(AttributeError):
-        change.at_millis = 1  # type: ignore[misc]  # It is frozen.
 
 
 def applied(games: Sequence[GameInfo], changes: Sequence[CatalogueChange]) -> dict[str, GameInfo]:

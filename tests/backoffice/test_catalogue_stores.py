@@ -35,12 +35,11 @@ def listed(service: ListedGames) -> list[Any]:
 Stores = Callable[[], Any]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
+@pytest.fixture
+def stores(database_url: str) -> Iterator[Stores]:
     """Stores at one place, each as another process would have it."""
-    url = f"sqlite:///{tmp_path / 'games.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     with ExitStack() as opened:
-        yield lambda: opened.enter_context(SqlLedger(url))
+        yield lambda: opened.enter_context(SqlLedger(database_url))
 
 
 @pytest.fixture
@@ -136,8 +135,7 @@ def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, priv
 
 def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
     service = ListedGames(pem)
-    with ExitStack() as opened:
-        store = opened.enter_context(SqlLedger(place))
+    with SqlLedger(place) as store:
         catalogue = service.catalogue(store)
         start.wait(30)
         for each in range(20):
@@ -146,25 +144,24 @@ def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.torture)])
 @pytest.mark.drawn(1)
 def test_processes_share_a_store_and_lose_nothing(
-    request: pytest.FixtureRequest, service: ListedGames, tmp_path: Path, private_pem: bytes, kind: str, count: int
+    service: ListedGames, database_url: str, private_pem: bytes, count: int
 ) -> None:
     """Processes, each with twenty lists: every instance that any has seen is known at the end."""
-    place = f"sqlite:///{tmp_path / 'games.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
     context = worker_context()
     start = context.Barrier(count)
     numbers = range(count)
-    workers = [context.Process(target=_refresh_often, args=(place, number, private_pem, start)) for number in numbers]
+    workers = [
+        context.Process(target=_refresh_often, args=(database_url, number, private_pem, start)) for number in numbers
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0] * count
-    with ExitStack() as opened:
-        store = opened.enter_context(SqlLedger(place))
+    with SqlLedger(database_url) as store:
         seen = service.catalogue(store).instances
     assert seen == {"shared", *(f"i{number}-{each}" for number in numbers for each in range(20))}
 
@@ -190,13 +187,9 @@ def test_a_database_that_is_down_keeps_the_games(service: ListedGames, tmp_path:
     assert isinstance(catalogue.error, LedgerError)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_documents_are_replaced_only_as_they_were_read(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
+def test_documents_are_replaced_only_as_they_were_read(database_url: str) -> None:
     """So that of two programs at once one begins again."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
-    with SqlLedger(url) as ledger:
+    with SqlLedger(database_url) as ledger:
         assert Journal(ledger).document("it") is None
         assert not Journal(ledger).keep_document("it", b"1", before=b"0")
         assert Journal(ledger).keep_document("it", b"\x00\xff", before=None)

@@ -184,17 +184,6 @@ def test_claims_of_a_bet_are_found_by_its_id(url: str) -> None:
     assert "calls_of_bet" in of_many or not is_sqlite(url), of_many
 
 
-def test_what_would_walk_is_found(url: str) -> None:
-    """The test sees a plan that walks or sorts."""
-
-    def walking(*_: object) -> Steps[None]:
-        yield Execute("SELECT * FROM game_operator_calls ORDER BY amount_cents LIMIT 1", ())
-
-    with SqlLedger(url) as ledger:
-        (plan,) = _plans(ledger, url, Look(walking), {})
-    assert [problem.split()[0] for problem in _problems(plan, "")] == ["sorts", "walks"], plan
-
-
 def _known(ledger: SqlLedger, url: str) -> dict[str, Any]:
     """Return what the look-ups ask for: a bet, a page's last bet, and a run."""
     (bet_id,) = rows(url, "SELECT bet_id FROM {p}bets WHERE state = 'ROLLED_BACK' LIMIT 1")[0]

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -41,22 +40,6 @@ OPTIONS: dict[str, Any] = {
 LATE = {"late_deposit", "late_rollback"}
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.millis = NOW
-
-    def __call__(self) -> int:
-        return self.millis
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """The time."""
-    return Clock()
-
-
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
     """A ledger without accounts."""
@@ -65,9 +48,9 @@ def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
 
 
 @pytest.fixture
-def journal(ledger: SqlLedger, clock: Clock) -> Journal:
-    """A journal whose time a test sets."""
-    return Journal(ledger, clock_millis=clock)
+def journal(ledger: SqlLedger) -> Journal:
+    """A journal in which the time stands."""
+    return Journal(ledger, clock_millis=lambda: NOW)
 
 
 def begun(journal: Journal, *results: ItemResult, service: str = "https://service|acme", **changes: Any) -> Run:
@@ -216,18 +199,6 @@ def test_findings_of_a_run_are_found_behind_many_others(journal: Journal) -> Non
     assert report_of(journal, run).findings == ()
     found(journal, run, *(NewFinding("too_old", f"b{number}", "old") for number in range(1_001)))
     assert (len(report_of(journal, run).findings), report_of(journal, run).other_findings) == (1_000, 1_001)
-
-
-def test_findings_by_kind(journal: Journal) -> None:
-    """The page has the money at stake of each kind, and the first of its ids."""
-    many = [NewFinding("late_deposit", f"b{number}", "late", f"t{number}", at_stake_cents=100) for number in range(7)]
-    run = begun(journal, judged("b1", Verdict.AGREES, 0))
-    found(journal, run, NewFinding("too_old", "mine", "old", at_stake_cents=5), *many)
-    report = report_of(journal, run)
-    ids = [[each.id for each in report.findings if each.kind == kind] for kind in ("late_deposit", "too_old")]
-    late, old = re.findall(r"<tr>(<td>(?:late deposit|too old).*?)</tr>", report.to_html(), re.DOTALL)[:2]
-    assert re.findall(r"<td.*?>(.*?)</td>", late)[:4] == ["late deposit", "7", "7.00", f"{str(ids[0][:5])[1:-1]}, …"]
-    assert re.findall(r"<td.*?>(.*?)</td>", old)[:4] == ["too old", "1", "0.05", str(ids[1][0])]
 
 
 @pytest.mark.parametrize(

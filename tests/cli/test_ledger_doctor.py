@@ -52,22 +52,6 @@ def test_findings_and_advice(run: Run, url: str) -> None:
     assert ": 1 finding, " in found.out
 
 
-def test_what_any_other_command_refuses(run: Run, url: str) -> None:
-    """Newer tables are a finding, and missing ones, too."""
-    run_sql(url, "UPDATE {p}meta SET value = 99 WHERE name = 'version'")
-    newer = run("ledger", "doctor", "--database", url)
-    assert (newer.code, "✗ tables: The tables game_operator_* have version 99" in newer.out) == (1, True)
-    missing = run("ledger", "doctor", "--database", url, "--table-prefix", "other_")
-    assert (missing.code, "✗ tables: there are no tables other_*" in missing.out) == (1, True)
-
-
-def test_a_file_that_is_no_database(run: Run, tmp_path: Path) -> None:
-    """One check is one."""
-    (tmp_path / "w.db").write_bytes(b"x" * 8192)
-    told = run("ledger", "doctor", "--database", f"sqlite:///{tmp_path / 'w.db'}")
-    assert (told.code, told.out.splitlines()[-1]) == (1, "1 check: 1 finding, 0 recommendations.")
-
-
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [

@@ -13,8 +13,8 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
 from game_operator.ledger.api import Account, Terms
 from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
 from tests.support.books import problems, read_books
-from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import codes, open_accounts
+from tests.support.calls import withdraw
+from tests.support.crowds import open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.seeds import random_of
 from tests.support.traffic import Answer, Log, Traffic, answer_of, deliver, deliver_async, openings, shares
@@ -44,35 +44,6 @@ async def test_64_tasks_of_two_ledgers(url: str, players: list[str]) -> None:
             await deliver_async(one.apply, traffic.in_order(), answers)
     assert problems(read_books(url), traffic.stories, answers) == []
     assert_idle(url)
-
-
-async def test_identical_calls_of_tasks(url: str) -> None:
-    """D02: 50 identical withdraws at once, then 50 deposits: one debit, one credit, all SUCCESS."""
-    open_accounts(url, {"p1": 10_000})
-    async with AsyncSqlLedger(url) as ledger:
-        for call in (withdraw(), deposit()):
-            answers = await _together(ledger.apply, [[call]] * 50)
-            assert codes(answers, call.operation) == [None] * 50
-    books = read_books(url)
-    assert books.accounts == {"p1": 10_000 - 500 + 1250}
-    assert problems(books) == []
-
-
-async def test_pairs_of_tasks(url: str) -> None:
-    """D03, D04, D08: withdraw against rollback, then deposit against rollback, on two ledgers at once."""
-    open_accounts(url, {"p1": 100_000})
-    async with AsyncSqlLedger(url, patience_seconds=30) as one, AsyncSqlLedger(url, patience_seconds=30) as other:
-        for number in range(40):
-            bet_id = f"b{number}"
-            undo = rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}")
-            first, second = await asyncio.gather(one.apply(withdraw(bet_id)), other.apply(undo))
-            assert (first.code, second.code) in ((None, None), ("BET_ROLLED_BACK", "BET_NOT_FOUND"))
-            bet_id = f"c{number}"
-            undo = rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}")
-            assert (await one.apply(withdraw(bet_id))).applied
-            first, second = await asyncio.gather(one.apply(deposit(bet_id)), other.apply(undo))
-            assert (first.code, second.code) in ((None, "BET_ALREADY_CLOSED"), ("BET_ROLLED_BACK", None))
-    assert problems(read_books(url)) == []
 
 
 async def _impatient(

@@ -2,13 +2,12 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -137,21 +136,6 @@ def test_every_command_is_run() -> None:
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
-
-
-def test_sqlites_backup_api(tmp_path: Path) -> None:
-    """Python's own, while calls go on."""
-    original, copy = (f"sqlite:///{tmp_path / name}" for name in ("wallet.db", "copy.db"))
-    open_accounts(original, openings(PLAYERS))
-    with Traffickers(original, seed=1) as traffic:
-        before = traffic.go_on()
-        with (
-            closing(sqlite3.connect(tmp_path / "wallet.db")) as source,
-            closing(sqlite3.connect(tmp_path / "copy.db")) as target,
-        ):
-            source.backup(target)
-        traffic.go_on()
-    assert_restored(copy, original, before, traffic.log)
 
 
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the program sqlite3 is not installed")

@@ -54,12 +54,6 @@ def _in_state(books: Books, state: str, other: str) -> Books:
     return books._replace(bets={**books.bets, bet_id: books.bets[bet_id]._replace(state=other)})
 
 
-def _back_in_time(books: Books) -> Books:
-    first = books.postings[2]
-    postings = [*books.postings[:-1], books.postings[-1]._replace(at_millis=first.at_millis)]
-    return books._replace(postings=postings)
-
-
 def _of_nobody(books: Books) -> Books:
     known = {key: call for key, call in books.calls.items() if key[1] != books.postings[-1].tx_id}
     return books._replace(calls=known)

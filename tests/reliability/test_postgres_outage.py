@@ -1,7 +1,6 @@
 """PostgreSQL killed under load, sessions ended, locks held by others, deadlocks: bounded, and mended unaided."""
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
-from tests.support.crowds import Child, in_threads, open_accounts
+from tests.support.crowds import in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
@@ -330,41 +329,3 @@ def test_a_silent_network_is_not_waited_for_for_hours(postgres_url: str, more: s
         assert isinstance(connection, psycopg.Connection)
         told = connection.info.get_parameters()
         assert {name: told[name] for name in expected} == expected
-
-
-def test_many_openings_leave_no_session(postgres_url: str) -> None:
-    """Opening, using and closing over and over leaves no session, no descriptor and no thread."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    with nothing_grows():
-        for number in range(15):
-            with SqlLedger(postgres_url) as ledger:
-                ledger.apply(withdraw(f"b{number}", amount_cents=1))
-    assert_idle(postgres_url)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_forked_while_others_commit(postgres_url: str) -> None:
-    """A child has its own connection and no lock of the parent's threads; the parent goes on with its own."""
-    open_accounts(postgres_url, {"p1": 10_000})
-    with SqlLedger(postgres_url, patience_seconds=30) as ledger, ThreadPoolExecutor(2) as pool:
-        stop = threading.Event()
-
-        def load() -> None:
-            while not stop.is_set():
-                assert ledger.apply(ask_balance()).code is None
-
-        loads = [pool.submit(load) for _ in range(2)]
-        try:
-            for number in range(4):
-                child = Child(ledger.apply)
-                assert child.apply(f"c{number}")
-                child.end()
-        finally:
-            stop.set()
-        for each in loads:
-            each.result()
-        assert ledger.apply(withdraw("parent")).applied
-    books = read_books(postgres_url)
-    assert set(books.bets) == {"c0", "c1", "c2", "c3", "parent"}
-    assert problems(books) == []
-    assert_idle(postgres_url)

@@ -87,15 +87,6 @@ def _restarted(url: str, key: RSAPrivateKey, folder: Path, *, times: int, worker
 
 
 @pytest.mark.torture
-@pytest.mark.timeout(120)
-def test_a_rolling_restart_costs_no_call_its_answer(
-    postgres_url: str, private_key: RSAPrivateKey, tmp_path: Path
-) -> None:
-    """Every call is answered at its first attempt, and the books are right."""
-    _restarted(postgres_url, private_key, tmp_path, times=1, workers=2)
-
-
-@pytest.mark.torture
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("url", "workers"), [("sqlite", 1), ("postgres", 1), ("postgres", 3)], indirect=["url"])
 def test_twenty_rolling_restarts(

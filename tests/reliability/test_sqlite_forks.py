@@ -1,4 +1,4 @@
-"""Forks in the middle of commits to a file, and where a ledger of asyncio commits."""
+"""Forks in the middle of commits."""
 
 import os
 import threading
@@ -20,15 +20,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def url(sqlite_url: str) -> str:
-    """A file with two accounts; one never runs dry."""
-    open_accounts(sqlite_url, {"p1": 10_000, "rich": 10**9})
-    return sqlite_url
-
-
 def test_forked_in_the_middle_of_commits(url: str) -> None:
     """While other threads commit, a fork waits for a moment between: no child finds a lock that nobody releases."""
+    open_accounts(url, {"p1": 10_000, "rich": 10**9})
     stop = threading.Event()
 
     def load(name: int) -> int:

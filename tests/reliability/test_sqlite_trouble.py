@@ -76,17 +76,6 @@ def test_locked_for_longer_than_our_patience(ledger: SqlLedger, path: Path, sqli
     assert problems(read_books(sqlite_url)) == []
 
 
-def test_many_callers_of_a_locked_file(ledger: SqlLedger, path: Path) -> None:
-    """H02: a hundred callers at a locked file do not wait one after another: all are told within twice our patience."""
-    with _locked(path), ThreadPoolExecutor(100) as pool:
-        started = time.monotonic()
-        calls = [pool.submit(ledger.apply, withdraw(f"b{number}")) for number in range(100)]
-        assert {type(call.exception()) for call in calls} == {LedgerUnavailableError}
-        # The hundredth by itself would wait 30 s.
-        assert time.monotonic() - started < 2 * PATIENCE_SECONDS + SLACK_SECONDS
-    assert ledger.apply(withdraw("b0")).applied
-
-
 def test_locked_when_it_is_opened(path: Path, sqlite_url: str) -> None:
     """Opening waits no longer than our patience, and leaves nothing behind."""
     with nothing_grows(), _locked(path), pytest.raises(LedgerUnavailableError):

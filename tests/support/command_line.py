@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
@@ -51,6 +52,20 @@ def command(*args: str, **environ: str) -> Told:
 def started(*args: str, **environ: str) -> Forked:
     """Start ``game-operator`` with *args* in a process of its own."""
     return Forked(args, environ=environ)
+
+
+@contextmanager
+def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
+    """Start ``game-operator serve`` on a free port, and yield where it answers."""
+    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
+        try:
+            assert process.stdout is not None
+            document = json.loads(process.stdout.readline())
+            assert document.keys() == {"url", "pid"}, document
+            assert document["pid"] == process.pid
+            yield document["url"], process
+        finally:
+            process.kill()
 
 
 def stopped(process: "Forked | subprocess.Popen[str]", number: int) -> Told:

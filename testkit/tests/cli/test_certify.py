@@ -20,9 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
-from game_operator_testkit.certifier import scenarios
 from game_operator_testkit.cli.hooks import HOOKS
-from testkit.tests.support.scenario_table import page
 from tests.support.command_line import Forked, Run, Told, mode_of
 from tests.support.documents import ROOT
 from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, answering, served
@@ -68,31 +66,6 @@ def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> N
     assert "Failed:" not in told.out
     assert max(map(len, lines)) <= 100
     assert lines[0].endswith("; 1 scenario was not tried.")
-
-
-@pytest.mark.outside
-def test_a_wrong_wallet_is_understood_on_the_first_screen(
-    run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """Exit code 1; within 24 lines of 100 columns: which money is at risk, what to change first, what shows it."""
-    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
-        told = run("certify", app.url, "--service-private-key", service_pem, *_WHO, "--only", "A01,A02,C01,C06")
-    assert (told.code, told.err) == (1, "")
-    screen = told.out.splitlines()[:24]
-    assert max(map(len, screen)) <= 100
-    assert screen[0].startswith("FAILED: ")
-    assert "of 4 scenarios, 2 passed, 2 failed" in screen[1]
-    first = "\n".join(screen)
-    c01 = next(each for each in scenarios() if each.id == "C01")
-    assert f"What it means: {c01.means.split()[0]}" in first
-    assert f"How to fix it: {c01.fix.split()[0]}" in first
-    assert 'POST /rollback {"player_id":"ann"' in first
-    assert "< HTTP 200, " in first
-    assert "BET_NOT_FOUND" in first
-    assert re.search(r"^(2\. C06: |   The same mistake fails C06 too)", told.out, re.MULTILINE)
-    assert re.search(r"^1\. C01: .*", first, re.MULTILINE)
-    assert "(money doubled)" in first
-    assert "Pass --html report.html" in told.out
 
 
 _HOSTILE = "\x1b[2J\x1b[31mPWNED\x07\u202e[bold red]x[/]"
@@ -377,23 +350,6 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
 # --- the pages -------------------------------------------------------------------------------------------------------
 
 _PAGE = (ROOT / "docs" / "how-to" / "certify.md").read_text()
-
-
-def test_the_page_of_scenarios_lists_them_all() -> None:
-    """With a line for each in five columns, below the heading of its group."""
-    rows = re.findall(r"^\| ([A-H]\d\d) (?:\| [^|]+ ){4}\|$", page(), re.MULTILINE)
-    assert rows == [each.id for each in scenarios()]
-    assert re.findall(r"^## ([A-H]): ", page(), re.MULTILINE) == list("ABCDEFGH")
-
-
-def test_the_failure_on_the_page_reads_as_it_does_now() -> None:
-    """What the page prints of the wallet that it makes is what the scenario says."""
-    text = " ".join(_PAGE.split())
-    c01 = next(each for each in scenarios() if each.id == "C01")
-    assert f"too much ({c01.weight}) > POST /rollback " in text
-    assert (
-        f"What it means: {c01.means} How to fix it: {c01.fix} It rests on: {', '.join(c01.rests_on)} (assumed)" in text
-    )
 
 
 def test_the_page_names_every_hook_and_no_option_that_is_not_there(run: Run) -> None:

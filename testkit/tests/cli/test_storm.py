@@ -337,7 +337,6 @@ def test_what_cannot_be_played(
     _file(own_folder, "p.txt", "ann")
     _file(own_folder, "empty.txt", "\n# nobody\n")
     _file(own_folder, "twice.txt", "ann\nbob\nann\n")
-    _file(own_folder, "long.txt", "a" * 257)
     _file(own_folder, "latin.txt", "céline".encode("latin-1"))
     _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
     app = untouched
@@ -537,6 +536,3 @@ def test_the_bug_on_the_page_is_found_as_it_is_shown(
 
 def _without_run_ids(text: str) -> str:
     return re.sub(r"-[0-9a-f]{16}-", "-RUN-", text)
-
-
-# --- what must not be lost --------------------------------------------------------------------------------------------

@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIServer
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -17,6 +18,7 @@ from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.catalogues import ListedGames, named
+from tests.support.servers import wsgi_server
 from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, code_of, encoded, signed
 from tests.support.wire import game, wire
 
@@ -139,29 +141,22 @@ def test_a_child_asks_for_itself() -> None:
     body, first, second = wire({"games": [game()]}), threading.Event(), threading.Event()
     questions = itertools.count()
 
-    class Service(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if next(questions):
-                second.set()
-            first.set()
-            assert second.wait(20)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def listed(_environ: Any, start: Any) -> list[bytes]:
+        if next(questions):
+            second.set()
+        first.set()
+        assert second.wait(20)
+        start("200 OK", [("Content-Type", "application/json")])
+        return [body]
 
-        def log_message(self, *_: object) -> None: ...
+    class Threaded(ThreadingMixIn, WSGIServer):
+        """Answers the second question while the first waits."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
-        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
-        serving.start()
-        address = f"http://127.0.0.1:{server.server_port}"
+    with wsgi_server(listed, Threaded) as port:
+        address = f"http://127.0.0.1:{port}"
         program = [sys.executable, "-c", _FORK, address]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(program, text=True, **pipes) as forking:
             assert first.wait(20)
             out, err = forking.communicate("fork\n", timeout=50)
-        server.shutdown()
-        serving.join()
     assert (forking.returncode, out) == (0, "0 True\n"), err

@@ -1,13 +1,11 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import anyio
 import pytest
@@ -25,6 +23,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit import InProcessSandbox
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox import PlayedRound, Sandbox
+from tests.support.servers import wsgi_server
 from tests.support.webhooks import Handler
 
 NOW_MILLIS = 1_772_323_200_000
@@ -154,8 +153,8 @@ def test_a_round_is_what_it_would_be_over_http(
     twin.wallet = Wallet(ledger)
     over_http = MemoryLedger()
     over_http.open_account("p1", Decimal("100.00"))
-    with _over_http(game_operator_keys) as sandbox, _served(wsgi_app(receiver, Wallet(over_http))) as url:
-        sandbox.wallet_url = url
+    with _over_http(game_operator_keys) as sandbox, wsgi_server(wsgi_app(receiver, Wallet(over_http))) as port:
+        sandbox.wallet_url = f"http://127.0.0.1:{port}"
         for either in (twin, sandbox):
             either.faults.set_nth("reply-lost", 1)
             either.faults.set_nth("reserialised", 2)
@@ -167,23 +166,6 @@ def test_a_round_is_what_it_would_be_over_http(
                 assert getattr(here, part) == getattr(there, part)
             assert set(there.request_headers) <= set(here.request_headers)
     assert ledger.balance("p1") == over_http.balance("p1")
-
-
-class _Silent(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the standard library
-        pass
-
-
-@contextmanager
-def _served(app: Any) -> Iterator[str]:
-    with make_server("127.0.0.1", 0, app, handler_class=_Silent) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_a_claim_is_paid(playing: InProcessSandbox, ledger: MemoryLedger) -> None:

@@ -120,18 +120,6 @@ def test_what_cannot_be_signed_is_said(
         signed_webhook(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("cents", "accepted"), [pytest.param(10**15, True, id="most"), pytest.param(10**15 + 1, False, id="more")]
-)
-def test_amounts_are_those_of_a_call(signed_webhook: WebhookSigner, cents: int, accepted: bool) -> None:
-    """What no call can have needs a body."""
-    if accepted:
-        assert str(cents).encode() in signed_webhook("withdraw", player_id="p1", bet_id="b", amount_cents=cents).body
-    else:
-        with pytest.raises(ValueError, match="amount_cents"):
-            signed_webhook("withdraw", player_id="p1", bet_id="b", amount_cents=cents)
-
-
 def test_no_key_and_no_signature_is_shown(signed_webhook: WebhookSigner) -> None:
     """What pytest prints of a failed test holds neither."""
     webhook = signed_webhook("withdraw", **FIELDS)

@@ -24,8 +24,6 @@ from game_operator_testkit.certifier import Outcome, Supplies, scenarios
 from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 
-pytest_plugins = ["pytester"]
-
 PLAYERS: dict[str, Any] = {"player_id": "p1", "other_player_id": "p2"}
 
 
@@ -308,13 +306,6 @@ def test_unchecked(wallet_certifier):
 _OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider", "-p", "game_operator_testkit")
 
 
-def _run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
-    """Run the suite with our plugin alone, in this process: what a process of its own prints is ``shown``."""
-    pytester.plugins = []
-    pytester.makepyfile(_SUITE + suite)
-    return pytester.runpytest_inprocess(*_OPTIONS, *options)
-
-
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What pytest prints of a right wallet, a wrong one, and one that is looked at by the test itself."""
@@ -375,25 +366,15 @@ def test_a_wallets_traceback_has_its_causes() -> None:
     assert "OSError: no disk" in text
 
 
-@pytest.mark.drawn(1)
-def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester) -> None:
+def test_what_is_supplied_and_fails_is_no_pass(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
     """The scenario that somebody wanted to be tried was not."""
-    suite = """
-from game_operator_testkit.certifier import Supplies
 
-def block(player_id):
-    raise OSError("no such table")
+    def block(_player_id: str) -> None:
+        raise OSError("no such table")
 
-def test_levers(wallet_certifier):
-    wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
-    levers = Supplies(block=block, unblock=block)
-    assert wallet_certifier(wallet, **PLAYERS, only=["A01", "A09"], supplies=levers).passed
-"""
-    result = _run(pytester, suite)
-    told = result.stdout.str()
-    assert result.ret == 1
-    assert "Not finished: what was supplied did not work, and 1 scenario could not be tried." in told
-    assert "block could not be done: OSError: no such table" in told
+    supplies = Supplies(block=block, unblock=block)
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)^Not finished: .*block could not be done: OSError: no such"):
+        wallet_certifier(Wallet(ledger), **PLAYERS, only=["A01", "A09"], supplies=supplies)
 
 
 def test_nothing_secret_and_no_noise_is_shown(shown: str) -> None:

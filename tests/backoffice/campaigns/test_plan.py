@@ -172,10 +172,6 @@ def test_a_key_of_several_columns_is_no_players_id(service: GrantingService, tmp
         assert not campaign(service, ledger).plan(["anybody"]).players_checked
 
 
-def test_players_are_not_looked_up_if_told_so(service: GrantingService, memory: SqlLedger) -> None:
-    assert not campaign(service, memory).plan(["stranger"], check_players=False).players_checked
-
-
 def test_async_clients_and_ledgers_are_refused(
     service: GrantingService, memory: SqlLedger, private_key: RSAPrivateKey
 ) -> None:

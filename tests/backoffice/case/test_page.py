@@ -7,12 +7,9 @@ from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Any
 
-import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from playwright.sync_api import Browser
 
-from game_operator import OperatorClient
 from game_operator.backoffice import CaseFile, case_file
 from game_operator.backoffice.case import canonical
 from game_operator.backoffice.journal import Journal
@@ -48,26 +45,6 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
 def own(sqlite_url: str) -> Iterator[SqlLedger]:
     with SqlLedger(sqlite_url) as ledger:
         yield ledger
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "told"),
-    [
-        pytest.param(200, {"status": "NOT_FOUND"}, "NOT_FOUND", id="a bet that is older than 90 days"),
-        pytest.param(500, "<html>", "HTTP 500", id="an error without JSON"),
-    ],
-)
-def test_what_came_of_the_question(
-    own: SqlLedger, private_key: RSAPrivateKey, status: int, body: Any, told: str
-) -> None:
-    """The page says it."""
-    own.open_account("p1", Decimal(100))
-    own.apply(withdraw(instance_id="i1", round_id="r1"))
-    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)))
-    with OperatorClient("https://api.example.com", "acme", private_key, http_client=http, retries=0) as client:
-        case = case_file(own, "b1", client=client)
-    page = case.to_html()
-    assert told in page
 
 
 class _Elements(HTMLParser):

@@ -24,49 +24,6 @@ def test_the_docstring_has_the_table_that_judge_follows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "there", "verdict"),
-    [
-        (OPEN, answer("OPEN"), V.WAIT),
-        (OPEN, answer("CLOSED"), V.SETTLE),
-        (OPEN, answer("CLOSED", won=0), V.SETTLE),
-        (OPEN, answer("ROLLED_BACK"), V.REFUND),
-        (OPEN, answer("NOT_FOUND"), V.MISSING_THERE),
-        (SPENT, answer("OPEN"), V.AGREES),
-        (SPENT, answer("CLOSED", won=0), V.AGREES),
-        (SPENT, answer("CLOSED", won=1), V.AMOUNT_DIFFERS),
-        (SPENT, answer("ROLLED_BACK"), V.STATE_DIFFERS),
-        (SPENT, answer("NOT_FOUND"), V.MISSING_THERE),
-        (CLOSED, answer("OPEN"), V.STATE_DIFFERS),
-        (CLOSED, answer("CLOSED"), V.AGREES),
-        (CLOSED, answer("CLOSED", won=WON - 1), V.AMOUNT_DIFFERS),
-        (CLOSED, answer("CLOSED", won=WON + 1), V.AMOUNT_DIFFERS),
-        (CLOSED, answer("ROLLED_BACK"), V.STATE_DIFFERS),
-        (CLOSED, answer("NOT_FOUND"), V.MISSING_THERE),
-        (ROLLED_BACK, answer("OPEN"), V.STATE_DIFFERS),
-        (ROLLED_BACK, answer("CLOSED"), V.STATE_DIFFERS),
-        (ROLLED_BACK, answer("CLOSED", won=WAGER), V.STATE_DIFFERS),
-        (ROLLED_BACK, answer("ROLLED_BACK"), V.AGREES),
-        (ROLLED_BACK, answer("NOT_FOUND"), V.AGREES),
-        (TOMBSTONE, answer("OPEN"), V.STATE_DIFFERS),
-        (TOMBSTONE, answer("CLOSED"), V.STATE_DIFFERS),
-        (TOMBSTONE, answer("ROLLED_BACK"), V.AGREES),
-        (TOMBSTONE, answer("NOT_FOUND"), V.AGREES),
-        (DECLINED, answer("OPEN"), V.DECLINED_HERE),
-        (DECLINED, answer("CLOSED"), V.STATE_DIFFERS),
-        (DECLINED, answer("ROLLED_BACK"), V.AGREES),
-        (DECLINED, answer("NOT_FOUND"), V.AGREES),
-        (None, answer("OPEN"), V.UNKNOWN_HERE),
-        (None, answer("CLOSED"), V.UNKNOWN_HERE),
-        (None, answer("ROLLED_BACK"), V.AGREES),
-        (None, answer("NOT_FOUND"), V.AGREES),
-    ],
-)
-def test_each_state_beside_each_answer(state: BetState | None, there: AnyBet, verdict: Verdict) -> None:
-    """Of a bet of three hours, with a least age of two."""
-    assert judged(Ours(bet(state)), there).verdict is verdict
-
-
-@pytest.mark.parametrize(
     ("age", "there", "verdict"),
     [
         (2 * HOUR - 1, "CLOSED", V.WAIT),

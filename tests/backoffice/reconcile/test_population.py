@@ -1,7 +1,6 @@
 """Which bets a run looks up: each phase, its limits, its pages, and the indexes that they follow."""
 
 import sqlite3
-import tracemalloc
 from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
@@ -155,22 +154,3 @@ def test_pages_with_equal_times_and_odd_ids(ledger: SqlLedger, database_url: str
     names = [f"x{number:04}" for number in range(count - len(ODD))] + ODD
     put(database_url, [a_bet(name, state, MIN_AGE) for name in names])
     assert found(ledger, begun(ledger)) == sorted(names, key=lambda name: name.encode())
-
-
-@pytest.mark.drawn(1)
-def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
-    """However many bets there are, a page at a time is in memory."""
-    put(database_url, [a_bet(f"b{number:06}", "OPEN", MIN_AGE) for number in range(10_000)])
-    run_, count = begun(ledger), 0
-    Office(ledger).read(partial(page, run_))
-    tracemalloc.start()
-    try:
-        while run_.cursor:
-            part = Office(ledger).read(partial(page, run_))
-            count += len(part.items)
-            run_ = run_._replace(cursor=part.cursor)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert count == 10_000
-    assert peak < 2_000_000

@@ -2,8 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -48,10 +46,12 @@ def through_shell(redirection: str, *args: str, **environ: str) -> Told:
 
 def without_reader(*args: str, **environ: str) -> Told:
     """Run the command with a pipe as stdout that nobody reads any more."""
-    with unread() as writing:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as unread:
         ran = subprocess.run(
             [*COMMAND, *args],
-            stdout=writing,
+            stdout=unread,
             stderr=subprocess.PIPE,
             text=True,
             env=clean_environment(environ),
@@ -59,15 +59,6 @@ def without_reader(*args: str, **environ: str) -> Told:
             check=False,
         )
     return Told(ran.returncode, "", ran.stderr)
-
-
-@contextmanager
-def unread() -> Iterator[int]:
-    """Make a pipe that nobody reads any more; yield where to write."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    yield writing
-    os.close(writing)
 
 
 @AS_TEXT_AND_JSON

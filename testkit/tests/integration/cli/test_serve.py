@@ -1,15 +1,12 @@
 """`game-operator serve`: the ready wallet in a process of its own, on both databases, from its start to its stop."""
 
-import json
 import logging
 import re
 import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -31,24 +28,10 @@ from game_operator.ledger import BetState, SqlLedger
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import WebhookCall
 from game_operator_testkit.provider.caller import Delivery, WebhookCaller
-from tests.support.command_line import Forked, Run, started, stopped
+from tests.support.command_line import Run, serving, started, stopped
 
 PASSWORD = "pa55-of-the-wallet"
 BALANCE = BalanceCall(player_id="p1")
-
-
-@contextmanager
-def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
-    """Start ``game-operator serve`` on a free port, and yield where it answers."""
-    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
-        try:
-            assert process.stdout is not None
-            document = json.loads(process.stdout.readline())
-            assert document.keys() == {"url", "pid"}, document
-            assert document["pid"] == process.pid
-            yield document["url"], process
-        finally:
-            process.kill()
 
 
 @pytest.fixture
@@ -229,29 +212,9 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
 
 
 @pytest.mark.outside
-def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -> None:
-    """The same call at two processes at once is one debit (scenario D06)."""
-    opened(sqlite_url, p1="100.00")
-    options = ("--database", sqlite_url, "--service-key", keys.public)
-    calls = [withdraw(f"b{number}", cents=100) for number in range(20)]
-    with (
-        serving(*options) as (first, _),
-        serving(*options) as (second, _),
-        WebhookCaller(first, keys.private) as one,
-        WebhookCaller(second, keys.private) as other,
-        ThreadPoolExecutor(8) as pool,
-    ):
-        answers = [pool.submit(service.send, call) for call in calls for service in (one, other, one)]
-        assert {answer.result(30).code for answer in answers} == {None}
-    with SqlLedger(sqlite_url) as ledger:
-        assert ledger.balance("p1") == 8_000
-
-
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
-        pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
         pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--profile", "{here}/none.toml"),
             2,

@@ -24,7 +24,7 @@ from game_operator.cli.serving import Supervisor
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.replies import read_reply
-from tests.support.command_line import Forked, Run, started, stopped
+from tests.support.command_line import Forked, Run, serving, stopped
 from tests.support.raw_sql import run as run_sql
 from tests.support.servers import RawClient, request_bytes
 from tests.support.wallet_process import workers_of as children_that_answer
@@ -34,17 +34,6 @@ pytestmark = pytest.mark.outside
 BODY = b'{"player_id":"p1"}'
 BALANCE = BalanceCall(player_id="p1")
 PATIENCE_SECONDS = 30.0
-
-
-@contextmanager
-def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
-    """Start ``game-operator serve`` on a free port, and yield where it answers."""
-    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["url"], process
-        finally:
-            process.kill()
 
 
 def workers_of(process: Forked) -> list[int]:

@@ -31,13 +31,10 @@ pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
 WORKERS = {"sqlite": 1, "postgres": 2}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def url(database_url: str) -> str:
     """An empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
+    return database_url
 
 
 class Lost(NamedTuple):

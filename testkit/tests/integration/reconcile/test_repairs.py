@@ -66,17 +66,6 @@ def test_lost_settlements_are_repaired_once(any_desk: Desk) -> None:
     desk.check()
 
 
-def test_what_is_repaired_is_looked_up_for_a_week(desk: Desk) -> None:
-    """On the eighth day no more."""
-    bet = desk.play("lose")
-    clock = TickingClock()
-    desk.reconciler(clock_millis=clock).run(**REPAIR)
-    clock.passes(timedelta(days=6, hours=23))
-    assert verdicts(desk.reconciler(clock_millis=clock, sample=0.0).run()) == {bet: "agrees"}
-    clock.passes(timedelta(hours=2))
-    assert verdicts(desk.reconciler(clock_millis=clock, sample=0.0).run()) == {}
-
-
 # --- two looks -------------------------------------------------------------------------------------------------------
 
 
@@ -421,17 +410,6 @@ def test_a_deposit_that_comes_while_we_look(any_desk: Desk, look: int) -> None:
     desk.check()
 
 
-def test_a_young_bet_is_left_to_its_own_calls(desk: Desk) -> None:
-    """On both sides of the least age; and one that a wrong clock dated in the future is no young one."""
-    young, old, future = desk.play("lose"), desk.play("lose"), desk.play("lose")
-    clock = TickingClock()
-    for bet, age in ((young, 7_199_999), (old, 7_200_000), (future, -60_000)):
-        at = clock.now_millis - age
-        run(desk.url, "UPDATE {p}bets SET opened_at_millis = ? WHERE bet_id = ?", at, bet)
-    reconciler = desk.reconciler(clock_millis=clock, min_age=timedelta(hours=2), sample=0.0)
-    assert verdicts(reconciler.run(**REPAIR)) == {old: "settled", future: "settled"}
-
-
 # --- an operator whose statements fail -------------------------------------------------------------------------------
 
 
@@ -537,19 +515,6 @@ def test_a_service_that_refuses_the_operator(desk: Desk, status: int, body: byte
     assert (run_.state, bool(run_.why)) == ("paused", True)
     report = desk.reconciler().run(**REPAIR)
     assert (report.run.id, verdicts(report)) == (run_.id, {bet: "settled"})
-
-
-def test_a_service_that_asks_for_patience(desk: Desk) -> None:
-    """Retry-After is obeyed, also where it is longer than a lease; then the rate is half of what it was."""
-    bet = desk.play("lose")
-    desk.way.fail(429, 1, retry_after="90")
-    clock = TickingClock(tick_millis=10_000)
-    times = []
-    desk.way.before = lambda endpoint: times.append(clock.now_millis) if endpoint == "fetch-bet" else None
-    report = desk.reconciler(clock_millis=clock).run()
-    assert verdicts(report) == {bet: "settle"}
-    assert times[1] - times[0] >= 90_000
-    assert len(times) == 2
 
 
 @pytest.mark.parametrize(("failures", "state"), [(19, "finished"), (20, "paused")])

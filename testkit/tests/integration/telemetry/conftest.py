@@ -9,13 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from testkit.tests.support.observed_run import ObservedRun, observed_run
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def url(database_url: str) -> str:
     """The URL of a database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
-    url: str = request.getfixturevalue("postgres_url")
-    return url
+    return database_url
 
 
 @pytest.fixture(scope="session")
