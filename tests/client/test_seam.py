@@ -21,10 +21,9 @@ from game_operator.errors import (
     NoAnswerError,
     OutcomeUnknownError,
     RequestNotSentError,
-    ServiceError,
     UnexpectedResponseError,
 )
-from game_operator.models import ClosedBet, GrantAccepted, OpenBet
+from game_operator.models import GrantAccepted, OpenBet
 from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress, failure
 from tests.support.flavours import Scenario, look_up, make_grant, run_over
@@ -62,27 +61,6 @@ def _ending(
         return run_over(library, flavour, handler, scenario, _URL, key, retries=0, **http_options)
     except GameOperatorError as error:
         return error
-
-
-@LIBRARIES
-@pytest.mark.parametrize(
-    ("status", "body", "lookup", "grant"),
-    [
-        pytest.param(200, wire(bet("CLOSED")), ClosedBet, OutcomeUnknownError, id="a bet"),
-        pytest.param(200, b"", UnexpectedResponseError, OutcomeUnknownError, id="nothing"),
-        pytest.param(500, b"<html>", ServiceError, OutcomeUnknownError, id="500"),
-    ],
-)
-def test_both_libraries_end_alike(
-    library: ModuleType, flavour: str, status: int, body: bytes, lookup: type, grant: type, private_key: RSAPrivateKey
-) -> None:
-    """One table for httpx and httpx2, sync and async (spec §4.2, §7.2, §7.3)."""
-
-    def handler(request: Any) -> Any:
-        return library.Response(status, content=body)
-
-    assert type(_ending(library, flavour, handler, look_up, private_key)) is lookup
-    assert type(_ending(library, flavour, handler, make_grant, private_key)) is grant
 
 
 @pytest.mark.outside
