@@ -301,16 +301,3 @@ def test_an_error_keeps_its_own_headers() -> None:
     headers["a"] = "changed"
     assert error.headers == {"a": "b"}
     assert errors.ApiError("x", status_code=400).headers == {}
-
-
-def test_what_a_program_branches_on() -> None:
-    """Status, code and ids are attributes; nobody has to read prose (spec §7.2, §7.3)."""
-    refused = errors.FreeBetRejectedError("m", error_code=GrantErrorCode.INVALID_COUNT, reference_id="r")
-    assert (refused.status_code, refused.message, refused.error_code) == (400, "m", GrantErrorCode.INVALID_COUNT)
-    assert (refused.attempts, refused.body, refused.headers, refused.detail) == (0, b"", {}, "")
-    limited = errors.RateLimitedError("m", retry_after=1.5)
-    assert (limited.status_code, limited.retry_after) == (429, 1.5)
-    lost = errors.OutcomeUnknownError("m", reference_id="r", instance_id="i", timed_out=True)
-    assert (lost.reference_id, lost.instance_id, lost.timed_out, lost.attempts) == ("r", "i", True, 1)
-    silent = errors.NoAnswerError("m")
-    assert (silent.attempts, silent.elapsed_seconds, silent.timed_out) == (1, 0.0, False)

@@ -470,15 +470,11 @@ class AsyncRemote(Remote):
         return super().sign(message)
 
 
-class Broken:
-    """A signer that answers with something else."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
+class Short:
+    """A signer with a key of 1,024 bits."""
 
     def sign(self, message: bytes) -> bytes:
-        signature: bytes = self.raw
-        return signature
+        return b"x" * 128
 
 
 def test_a_signer_that_tells_no_public_key_needs_one(
@@ -512,19 +508,12 @@ async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key
         await tokens.build_async(player_id="p1", instance_id="i1", claims={"sub": "p2"})
 
 
-@pytest.mark.parametrize(
-    ("raw", "error", "words"),
-    [
-        pytest.param(b"x" * 128, SigningKeyError, "128 bytes", id="a short key"),
-        pytest.param("x" * 344, TypeError, "must return bytes, not str", id="text"),
-    ],
-)
-async def test_a_signature_that_is_none_makes_no_token(raw: Any, error: type[Exception], words: str) -> None:
+async def test_a_signature_that_is_none_makes_no_token() -> None:
     """What no reader would verify is not handed out (spec §5)."""
-    tokens = SessionTokenBuilder("acme", Broken(raw))
-    with pytest.raises(error, match=words):
+    tokens = SessionTokenBuilder("acme", Short())
+    with pytest.raises(SigningKeyError, match="128 bytes"):
         tokens.build(player_id="p1", instance_id="i1")
-    with pytest.raises(error, match=words):
+    with pytest.raises(SigningKeyError, match="128 bytes"):
         await tokens.build_async(player_id="p1", instance_id="i1")
 
 

@@ -429,16 +429,12 @@ def test_a_chunked_request_names_nobody(headers: list[str], trusts: bool, accept
     assert _asked(IpAllowList(["192.0.2.7"]), *pairs, peer="192.0.2.7") == ""
 
 
-def test_trust_chunked_is_a_truth_value() -> None:
-    """A text such as "no" is not taken for True."""
+@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [5], [b"10.0.0.1"], [None]])
+def test_an_allow_list_must_be_one(networks: Any) -> None:
+    """Told when it is built; for proxies an empty one is fine; a text such as "no" is not taken for True."""
     odd: Any = "no"
     with pytest.raises(TypeError, match="trust_chunked must be True or False, not 'no'"):
         IpAllowList(["192.0.2.7"], trust_chunked=odd)
-
-
-@pytest.mark.parametrize("networks", [[], "192.0.2.7", ["nonsense"], ["192.0.2.7/24"], [5], [b"10.0.0.1"], [None]])
-def test_an_allow_list_must_be_one(networks: Any) -> None:
-    """Told when it is built; for proxies an empty one is fine."""
     with pytest.raises(ConfigurationError):
         IpAllowList(networks)
     assert repr(IpAllowList(["192.0.2.7"], trusted_proxies=[])) == "IpAllowList([192.0.2.7/32])"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from game_operator.errors import InstancesUnavailableError, MalformedCallError, shown
+from game_operator.errors import InstancesUnavailableError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call
 from game_operator.webhooks import (
@@ -304,28 +304,6 @@ def test_an_odd_field_that_moves_no_money_is_logged(
     with caplog.at_level(logging.INFO, "game_operator.webhooks"):
         assert isinstance(_opened("/withdraw", body), WithdrawCall)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == logged
-
-
-def _parse_as(result: object) -> Callable[[str, bytes], Any]:
-    def parse(operation: str, body: bytes) -> object:
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    return parse
-
-
-@pytest.mark.parametrize(
-    ("result", "code"),
-    [
-        pytest.param(MalformedCallError("no"), "INVALID_REQUEST", id="it says that this is no call"),
-        pytest.param(KeyError("player"), "SYSTEM_ERROR", id="it fails"),
-        pytest.param(None, "SYSTEM_ERROR", id="it returns nothing"),
-    ],
-)
-def test_a_parser_of_ones_own_may_fail(result: object, code: str) -> None:
-    """Whatever it does, a reply goes out."""
-    assert _refused("/withdraw", b"{}", parse=_parse_as(result)).code == code
 
 
 @pytest.mark.parametrize("body", [b"{}", b"null", b'{"bets":{}}', b"[" + b"{}," * 1000 + b"{}]"])
