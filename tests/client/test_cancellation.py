@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -14,12 +13,12 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
+from tests.client.conftest import Authority
 from tests.support.flavours import Perform, run
 from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
@@ -140,15 +139,12 @@ def test_cancelled_during_the_tls_handshake(
     perform: Perform,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],
     proxied: bool,
+    authority: Authority,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connection is closed although TLS never stood, and the next call works (docs/decisions/0004)."""
     reached = threading.Event()
-    authority = trustme.CA()
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
+    tls, trusting = authority.server("127.0.0.1"), authority.client()
 
     def silent(connection: Connection) -> None:
         connection.sock.recv(5)

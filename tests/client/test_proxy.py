@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
@@ -24,6 +23,7 @@ from game_operator.errors import (
 )
 from game_operator.models import OpenBet
 from game_operator.transport import wire as _http
+from tests.client.conftest import Authority
 from tests.support.flavours import Perform, Scenario, look_up, make_grant
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.leaks import everything_told
@@ -42,26 +42,17 @@ def _no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
-
-
 @pytest.fixture
-def secure(authority: trustme.CA) -> Iterator[HostileServer]:
+def secure(authority: Authority) -> Iterator[HostileServer]:
     """A service behind TLS."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    with HostileServer(knows_every_bet, tls=tls) as server:
+    with HostileServer(knows_every_bet, tls=authority.server("127.0.0.1")) as server:
         yield server
 
 
 @pytest.fixture
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
+def trusting(authority: Authority) -> ssl.SSLContext:
     """TLS settings that trust that service."""
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
+    return authority.client()
 
 
 def _with_password(proxy: HostileServer) -> str:
@@ -124,7 +115,7 @@ def test_a_proxy_that_refuses_lets_nothing_through(
 
 
 def test_what_is_lost_inside_the_tunnel_is_in_doubt(
-    perform: Perform, authority: trustme.CA, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+    perform: Perform, authority: Authority, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once TLS stands, a lost connection is a lost connection, behind a proxy too (docs/decisions/0004)."""
 
@@ -132,9 +123,7 @@ def test_what_is_lost_inside_the_tunnel_is_in_doubt(
         connection.read_request()
         connection.reset()
 
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    with HostileServer(loses, tls=tls) as server, HostileServer(forward) as proxy:
+    with HostileServer(loses, tls=authority.server("127.0.0.1")) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0}
         with pytest.raises(NoAnswerError):
@@ -220,11 +209,9 @@ _SILENT = [
 
 
 @pytest.fixture
-def to_proxies(authority: trustme.CA) -> ssl.SSLContext:
+def to_proxies(authority: Authority) -> ssl.SSLContext:
     """TLS settings of an https proxy."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    return tls
+    return authority.server("127.0.0.1")
 
 
 @pytest.mark.parametrize(("scheme", "last"), _SILENT, ids=[f"{scheme}, {last}" for scheme, last in _SILENT])

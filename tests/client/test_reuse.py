@@ -11,13 +11,13 @@ import anyio
 import httpx
 import httpx2
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
 from game_operator.models import BetNotFound, OpenBet, RoundFound
 from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress
+from tests.client.conftest import Authority
 from tests.support.flavours import FLAVOURS, Scenario, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
@@ -40,25 +40,19 @@ OURS = pytest.mark.parametrize("way", [way for way in WAYS if way.startswith("ou
 YOURS = pytest.mark.parametrize("way", _YOURS)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Whom everybody here trusts."""
-    return trustme.CA()
-
-
 def _run(
     way: str,
     scenario: Scenario[Any],
     server: HostileServer,
     key: RSAPrivateKey,
-    trusts: trustme.CA | None = None,
+    trusts: Authority | None = None,
     **options: Any,
 ) -> Any:
     library, flavour = WAYS[way]
     # None of the system's authorities, which take long to read.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if trusts is not None:
-        trusts.configure_trust(context)
+        trusts.ca.configure_trust(context)
     if library is None:
         return run(flavour, scenario, server.base_url, key, retries=0, ssl_context=context, **options)
     options |= {"trust_env": False, "verify": context}
@@ -106,7 +100,7 @@ WHENEVER = pytest.mark.parametrize("when", ["behind the answer", "between the ca
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "over TLS"])
 @pytest.mark.parametrize("what", ["bet", "round"])
 def test_a_left_over_not_found_refunds_no_bet(
-    way: str, when: str, tls: bool, what: str, private_key: RSAPrivateKey, authority: trustme.CA
+    way: str, when: str, tls: bool, what: str, private_key: RSAPrivateKey, authority: Authority
 ) -> None:
     """NOT_FOUND names nothing: over a reused connection it is asked again over a new one (spec §2.4, §2.8)."""
     has_sent = threading.Event()
@@ -118,10 +112,8 @@ def test_a_left_over_not_found_refunds_no_bet(
             return await client.fetch_bet("bet-2")
         return await client.fetch_round_bets(instance_id="instance-1", round_id="round-1")
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
     script = _leaving(_NOT_FOUND, when, has_sent)
-    with HostileServer(script, _knows, tls=context if tls else None) as server:
+    with HostileServer(script, _knows, tls=authority.server("127.0.0.1") if tls else None) as server:
         answered = _run(way, scenario, server, private_key, authority)
         assert len(server.connections) == 2
     assert isinstance(answered, OpenBet | RoundFound)
@@ -140,7 +132,7 @@ _LEFT = [
 @pytest.mark.parametrize(("left", "tls"), _LEFT)
 @pytest.mark.drawn(8, way=_YOURS)
 def test_what_is_left_on_a_connection_answers_no_grant(
-    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
+    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: Authority
 ) -> None:
     """The service refuses the grant, and the caller learns that (spec §7.2)."""
     has_sent = threading.Event()
@@ -150,10 +142,10 @@ def test_what_is_left_on_a_connection_answers_no_grant(
         _until_it_arrived(has_sent)
         await client.grant_free_bet(**grant_request())
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
     with (
-        HostileServer(_leaving(left, when, has_sent), _refuses, tls=context if tls else None) as server,
+        HostileServer(
+            _leaving(left, when, has_sent), _refuses, tls=authority.server("127.0.0.1") if tls else None
+        ) as server,
         pytest.raises(FreeBetRejectedError, match="INSTANCE_NOT_FOUND"),
     ):
         _run(way, scenario, server, private_key, authority)

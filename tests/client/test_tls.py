@@ -4,7 +4,6 @@ import socket
 import ssl
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import wire as _http
+from tests.client.conftest import Authority
 from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
@@ -24,30 +24,6 @@ from tests.support.wire import bet, wire
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
 _FOUND = answer(response_bytes(200, wire(bet())))
-
-
-@dataclass(frozen=True)
-class Authority:
-    """A certificate authority, and TLS settings for both sides of a connection."""
-
-    ca: trustme.CA
-
-    def server(self, *names: str) -> ssl.SSLContext:
-        """Return the settings of a server called *names*."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.ca.issue_cert(*names).configure_cert(context)
-        return context
-
-    def client(self) -> ssl.SSLContext:
-        """Return the settings of a client that trusts this authority."""
-        context = ssl.create_default_context()
-        self.ca.configure_trust(context)
-        return context
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority(trustme.CA())
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,10 @@ from wsgiref.validate import validator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from werkzeug.serving import make_server
 
 from game_operator import Profile
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
-from tests.support.servers import PATIENCE_SECONDS, reply_to, request_bytes, wsgi_server
+from tests.support.servers import reply_to, request_bytes, wsgi_server
 from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 
 _BODY = encoded(WITHDRAW)
@@ -25,22 +24,12 @@ class _Threaded(socketserver.ThreadingMixIn, WSGIServer):
     """A thread for each connection, as gunicorn's gthread and waitress have."""
 
 
-@pytest.fixture(params=["wsgiref, validated", "werkzeug"])
-def served(request: pytest.FixtureRequest, receiver: WebhookReceiver) -> Iterator[tuple[int, Handler]]:
-    """A running server and its handler."""
+@pytest.fixture
+def served(receiver: WebhookReceiver) -> Iterator[tuple[int, Handler]]:
+    """A running server, which sees to the rules of WSGI, and its handler."""
     handler = Handler()
-    app = wsgi_app(receiver, handler, prefix="/wallet")
-    if request.param == "werkzeug":
-        server = make_server("127.0.0.1", 0, app, threaded=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server.port, handler
-        server.shutdown()
-        thread.join(PATIENCE_SECONDS)
-        server.server_close()
-    else:
-        with wsgi_server(validator(app), _Threaded) as port:
-            yield port, handler
+    with wsgi_server(validator(wsgi_app(receiver, handler, prefix="/wallet")), _Threaded) as port:
+        yield port, handler
 
 
 def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
