@@ -440,18 +440,6 @@ def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monke
     assert_nothing_told(refused.value, private_pem)
 
 
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-def test_a_signer_given_needs_no_key_in_the_environment(
-    kind: type[OperatorClient] | type[AsyncOperatorClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a signer of one's own only the address and the id are read; without them they are missed (spec §5)."""
-    _environment(monkeypatch, PRIVATE_KEY_PASSPHRASE=PASSPHRASE)
-    assert "acme" in repr(kind.from_env(private_key=Remote()))
-    _environment(monkeypatch, ID="")
-    with pytest.raises(ConfigurationError, match=r"Not set in the environment: GAME_OPERATOR_ID\."):
-        kind.from_env(private_key=Remote())
-
-
 # Public keys
 
 
