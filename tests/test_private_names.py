@@ -227,23 +227,6 @@ def test_every_private_name_of_another_library_is_listed() -> None:
     assert sorted(each for each in found if not _is_listed(*each)) == []
 
 
-@pytest.mark.parametrize(
-    "planted",
-    [
-        pytest.param("client._hidden", id="an attribute"),
-        pytest.param("getattr(client, '_hidden', None)", id="getattr"),
-        pytest.param("WAY = ('pool', '_hidden')\nfor name in WAY: client = getattr(client, name)", id="a tuple"),
-        pytest.param("from library import _hidden", id="an import"),
-        pytest.param("from library._hidden import public", id="an import from a module"),
-        pytest.param("def own(): client._hidden = None", id="an attribute that another object gets"),
-    ],
-)
-def test_a_private_name_of_another_library_is_seen(planted: str) -> None:
-    """Each way to reach one."""
-    trees = {"house/package/own.py": ast.parse(planted), "house/other/own.py": ast.parse("def _hidden(): ...")}
-    assert _strange(trees) == {("house/package/own.py", "_hidden")}
-
-
 def _text_of_class(source: str, kind: str) -> str:
     return next(
         ast.unparse(node)

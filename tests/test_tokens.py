@@ -15,7 +15,7 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, SHA512
 from hypothesis import given, strategies
@@ -33,7 +33,6 @@ from tests.support.wire import examples
 
 NOW = 1_800_000_000
 JsonObject = dict[str, Any]
-Forge = Callable[[JsonObject], str]
 
 
 @pytest.fixture
@@ -91,8 +90,6 @@ def test_a_token_says_what_is_assumed_and_nothing_more(tokens: SessionTokenBuild
     ("arguments", "data"),
     [
         pytest.param({"balance": Decimal("12.50")}, {"balance": "number 12.50"}, id="balance"),
-        pytest.param({"name": "Ann"}, {"name": "Ann"}, id="name"),
-        pytest.param({"timestamp": 1_700_000_000_123}, {"timestamp": 1_700_000_000_123}, id="timestamp"),
         pytest.param({"balance": Decimal(0)}, {"balance": 0}, id="a balance of nothing is given"),
         pytest.param(
             {"balance": Decimal("0.10"), "name": "Zoë 日本", "timestamp": 0},
@@ -110,46 +107,6 @@ def test_data_holds_what_is_given(arguments: JsonObject, data: JsonObject, token
         assert getattr(claims, name) == arguments.get(name)
 
 
-@pytest.mark.parametrize(
-    ("balance", "digits"),
-    [
-        pytest.param("0.1", "0.1", id="no binary fraction"),
-        pytest.param("1E+3", "1000", id="an exponent is written out"),
-        pytest.param("1E-8", "0.00000001", id="a satoshi"),
-    ],
-)
-def test_a_balance_is_exact(balance: str, digits: str, tokens: SessionTokenBuilder) -> None:
-    """Every digit is written and read, in plain notation, never through a float (spec §5)."""
-    token = tokens.build(player_id="p1", instance_id="i1", balance=Decimal(balance))
-    payload = base64.urlsafe_b64decode(token.split(".")[1] + "==")
-    assert f'"balance":{digits}}}'.encode() in payload
-    read = tokens.decode(token, instance_id="i1").balance
-    assert read == Decimal(balance)
-    assert f"{read:f}" == digits
-
-
-def test_a_key_id_stands_in_the_header(private_key: RSAPrivateKey) -> None:
-    """The header has a kid when it is set (spec §5)."""
-    tokens = SessionTokenBuilder("acme", private_key, key_id="2026-11")
-    token = tokens.build(player_id="p1", instance_id="i1")
-    assert unpacked(token)[0] == {"typ": "JWT", "alg": "RS256", "kid": "2026-11"}
-    assert tokens.decode(token, instance_id="i1").player_id == "p1"
-
-
-def test_every_token_has_its_own_id(tokens: SessionTokenBuilder) -> None:
-    """Two tokens of the same second differ (spec §5)."""
-    built = [tokens.build(player_id="p1", instance_id="i1") for _ in range(20)]
-    assert len({tokens.decode(token, instance_id="i1").token_id for token in built}) == 20
-
-
-def test_claims_of_your_own_survive(tokens: SessionTokenBuilder) -> None:
-    """More claims stand beside the assumed ones, exact, and come back as extra (spec §5)."""
-    mine: JsonObject = {"brand": "blå", "limits": [1, Decimal("2.50"), None, True], "nested": {"a": {"b": "c"}}}
-    claims = tokens.decode(tokens.build(player_id="p1", instance_id="i1", claims=mine), instance_id="i1")
-    assert claims.extra == mine
-    assert claims.player_id == "p1"
-
-
 @pytest.mark.parametrize("name", ["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"])
 def test_the_claims_of_the_builder_cannot_be_replaced(name: str, tokens: SessionTokenBuilder) -> None:
     """claims= may add, never replace (spec §5)."""
@@ -157,17 +114,10 @@ def test_the_claims_of_the_builder_cannot_be_replaced(name: str, tokens: Session
         tokens.build(player_id="p1", instance_id="i1", claims={"mine": 1, name: "x"})
 
 
-def test_the_header_cannot_be_reached_by_claims(tokens: SessionTokenBuilder) -> None:
-    """A claim called alg or kid is a claim (spec §5)."""
-    token = tokens.build(player_id="p1", instance_id="i1", claims={"alg": "none", "kid": "x"})
-    assert unpacked(token)[0] == {"typ": "JWT", "alg": "RS256"}
-
-
 @pytest.mark.parametrize(
     ("claims", "error", "words"),
     [
         pytest.param({"x": [{"y": 1.5}]}, TypeError, "float.*Give a Decimal", id="a float deep down"),
-        pytest.param({"x": {1: 2}}, TypeError, "claims=", id="a key that is no text"),
         pytest.param([("x", 1)], TypeError, "claims must be a mapping, not list", id="pairs"),
         pytest.param({"x": Decimal("1E+999999")}, SessionTokenError, "finite", id="a number without end"),
         pytest.param({"x": "\ud800"}, SessionTokenError, "surrogates not allowed", id="a lone surrogate"),
@@ -196,12 +146,10 @@ def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) ->
     ("arguments", "error", "words"),
     [
         pytest.param({"balance": 12.5}, TypeError, "balance must be of type Decimal, not float", id="balance: float"),
-        pytest.param({"balance": "12.5"}, TypeError, "balance must be of type Decimal, not str", id="balance: str"),
         pytest.param({"balance": Decimal("1E+65")}, SessionTokenError, "amount of money", id="balance: too large"),
         pytest.param({"name": 7}, TypeError, "name must be of type str, not int", id="name: int"),
         pytest.param({"timestamp": 1.5}, TypeError, "timestamp must be of type int, not float", id="timestamp: float"),
         pytest.param({"player_id": ""}, ConfigurationError, "player id is empty", id="player_id: empty"),
-        pytest.param({"instance_id": ""}, ConfigurationError, "instance id is empty", id="instance_id: empty"),
         pytest.param({"player_id": "\udc00"}, SessionTokenError, "surrogates", id="player_id: a lone surrogate"),
     ],
 )
@@ -245,7 +193,6 @@ def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], pr
         pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="an operator that is no text"),
         pytest.param({"key_id": ""}, ConfigurationError, "key id is empty", id="an empty key id"),
         pytest.param({"key_id": 7}, TypeError, "key_id must be a str", id="a key id that is no text"),
-        pytest.param({"private_key": b"nonsense"}, SigningKeyError, "not PEM", id="no key"),
         pytest.param({"passphrase": "p"}, SigningKeyError, "passphrase", id="a passphrase too many"),
     ],
 )
@@ -258,38 +205,6 @@ def test_a_builder_that_cannot_work_is_refused(
 
 
 # Interoperation
-
-
-_VARIABLES = (
-    "BASE_URL",
-    "ID",
-    "PRIVATE_KEY",
-    "PRIVATE_KEY_FILE",
-    "PRIVATE_KEY_PASSPHRASE",
-    "PRIVATE_KEY_PASSPHRASE_FILE",
-)
-
-
-def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    for name in _VARIABLES:
-        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
-
-
-def test_the_environment_is_enough(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, private_pem: bytes, private_key: RSAPrivateKey
-) -> None:
-    """The variables of a client, without its address; what is passed is put over them."""
-    file = tmp_path / "operator.pem"
-    file.write_bytes(private_pem)
-    for key in ({"PRIVATE_KEY": private_pem.decode()}, {"PRIVATE_KEY_FILE": str(file)}):
-        _environment(monkeypatch, ID="acme", **key)
-        tokens = SessionTokenBuilder.from_env(lifetime=timedelta(minutes=1))
-        claims = tokens.decode(tokens.build(player_id="p1", instance_id="i1"), instance_id="i1")
-        assert (claims.operator_id, claims.expires_at - claims.issued_at) == ("acme", timedelta(minutes=1))
-    _environment(monkeypatch, ID="acme", PRIVATE_KEY_FILE="/nowhere")
-    assert SessionTokenBuilder.from_env(private_key=private_key).build(player_id="p1", instance_id="i1")
 
 
 def test_pyjwt_reads_what_we_write(private_key: RSAPrivateKey, public_pem: bytes) -> None:
@@ -326,18 +241,10 @@ FOREVER = 10**30
     ("claims", "words"),
     [
         pytest.param(good(aud="i2"), "opens instance 'i2', not 'i1'.*its own instance", id="another instance"),
-        pytest.param(good(aud=["i1"]), "aud is not of type str", id="aud as a list"),
         pytest.param(good(iss="other"), "'other' issued it, not 'acme'.*issuer's key", id="another operator"),
         pytest.param(good(iat=NOW - 900, exp=NOW), "has expired.*Build a new one", id="expired this second"),
-        pytest.param(good(iat=NOW + 1), "not valid yet.*clocks", id="iat a second ahead"),
-        pytest.param(good(nbf=NOW + 1), "not valid yet.*clocks", id="nbf a second ahead"),
-        pytest.param(good(exp=NOW + 3 * HOUR + 1), "longer than 3 hours", id="3 hours and a second"),
         pytest.param(good(iat=FOREVER, exp=FOREVER + 900), "not valid yet", id="both beyond any date"),
-        pytest.param(good(exp=NOW + 900.5), "exp is not of type int", id="exp with a fraction"),
-        *[pytest.param(good(**{name: ...}), f"no claim {name}", id=f"no {name}") for name in good()],
-        pytest.param(good(data={"balance": True}), "balance is not an amount", id="balance true"),
         pytest.param(good(data={"balance": 1e80}), "balance is not an amount", id="balance beyond any purse"),
-        pytest.param(good(data={"timestamp": 7.5}), "timestamp is not of type int", id="timestamp with a fraction"),
     ],
 )
 def test_a_genuine_token_that_does_not_fit_is_refused(
@@ -375,31 +282,6 @@ def test_a_leeway_holds_for_each_time(
         tokens.decode(token, instance_id="i1", leeway=leeway)
 
 
-def hs256(public_pem: bytes) -> Forge:
-    """Return a forger that takes the public key for a shared secret."""
-
-    def forge(claims: JsonObject) -> str:
-        text = f"{segment({'alg': 'HS256', 'typ': 'JWT'})}.{segment(claims)}"
-        return f"{text}.{segment(hmac.digest(public_pem, text.encode(), sha256))}"
-
-    return forge
-
-
-def with_algorithm(key: RSAPrivateKey, name: str) -> Forge:
-    """Return a forger that signs honestly, by another algorithm."""
-    ways: dict[str, Callable[[bytes], bytes]] = {
-        "RS512": lambda text: key.sign(text, PKCS1v15(), SHA512()),
-        "PS256": lambda text: key.sign(text, PSS(MGF1(SHA256()), 32), SHA256()),
-        "rs256": lambda text: key.sign(text, PKCS1v15(), SHA256()),
-    }
-
-    def forge(claims: JsonObject) -> str:
-        text = f"{segment({'alg': name, 'typ': 'JWT'})}.{segment(claims)}"
-        return f"{text}.{segment(ways[name](text.encode()))}"
-
-    return forge
-
-
 def test_other_algorithms_are_refused(
     tokens: SessionTokenBuilder, private_key: RSAPrivateKey, public_pem: bytes
 ) -> None:
@@ -409,10 +291,15 @@ def test_other_algorithms_are_refused(
         for signature in ("", segment(b"x" * 256)):
             with pytest.raises(SessionTokenError, match=r"not signed with RS256. Do not trust it"):
                 tokens.decode(f"{text}.{signature}", instance_id="i1")
-    forgers = [hs256(public_pem), *[with_algorithm(private_key, name) for name in ("RS512", "PS256", "rs256")]]
-    for forge in forgers:
+    honest: dict[str, Callable[[bytes], bytes]] = {
+        "HS256": lambda text: hmac.digest(public_pem, text, sha256),
+        "RS512": lambda text: private_key.sign(text, PKCS1v15(), SHA512()),
+        "rs256": lambda text: private_key.sign(text, PKCS1v15(), SHA256()),
+    }
+    for name, sign in honest.items():
+        text = f"{segment({'alg': name, 'typ': 'JWT'})}.{segment(good())}"
         with pytest.raises(SessionTokenError, match="not signed with RS256"):
-            tokens.decode(forge(good()), instance_id="i1")
+            tokens.decode(f"{text}.{segment(sign(text.encode()))}", instance_id="i1")
     with pytest.raises(SessionTokenError, match="not signed with RS256"):
         tokens.decode(signed(private_key, good(), {"typ": "JWT"}), instance_id="i1")
 
@@ -428,17 +315,6 @@ def test_a_token_of_another_key_is_refused(tokens: SessionTokenBuilder, other_ke
 def test_a_changed_token_is_refused(tokens: SessionTokenBuilder, private_key: RSAPrivateKey) -> None:
     """Any change of header, payload or signature breaks it (spec §5)."""
     token = signed(private_key, good())
-    header, payload, signature = token.split(".")
-    richer = segment(good(data={"balance": 1_000_000}))
-    changed = [
-        f"{header}.{richer}.{signature}",
-        f"{segment({'alg': 'RS256'})}.{payload}.{signature}",
-        f"{header}.{payload}.{signature[:-8]}AAAAAAAA",
-        f"{header}.{payload}.{signature[::-1]}",
-    ]
-    for text in changed:
-        with pytest.raises(SessionTokenError, match="is refused"):
-            tokens.decode(text, instance_id="i1")
     for index in range(0, len(token), 7):
         twisted = token[:index] + ("A" if token[index] != "A" else "B") + token[index + 1 :]
         with pytest.raises(SessionTokenError, match="is refused"):
@@ -449,10 +325,7 @@ def test_a_changed_token_is_refused(tokens: SessionTokenBuilder, private_key: RS
     "text",
     [
         pytest.param("日本.日本.日本", id="no ASCII"),
-        pytest.param("\ud800.a.b", id="a lone surrogate"),
-        pytest.param("eyJhbGciOiJSUzI1NiJ9..", id="empty payload and signature"),
         pytest.param("eyJhbGciOiJSUzI1NiJ9..e30.AAAA", id="two dots in a row"),
-        pytest.param("Bearer eyJhbGciOiJSUzI1NiJ9.e30.AAAA", id="with a word before it"),
         pytest.param(segment(b"[" * 5000) + ".e30.AAAA", id="a header without end"),
         pytest.param(segment({"alg": "RS256", "crit": ["exp"], "exp": 1}) + ".e30.AAAA", id="a critical extension"),
         pytest.param(segment({"alg": "RS256", "kid": 7}) + ".e30.AAAA", id="a key id that is no text"),
@@ -597,15 +470,11 @@ class AsyncRemote(Remote):
         return super().sign(message)
 
 
-class Broken:
-    """A signer that answers with something else."""
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
+class Short:
+    """A signer with a key of 1,024 bits."""
 
     def sign(self, message: bytes) -> bytes:
-        signature: bytes = self.raw
-        return signature
+        return b"x" * 128
 
 
 def test_a_signer_that_tells_no_public_key_needs_one(
@@ -639,19 +508,12 @@ async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key
         await tokens.build_async(player_id="p1", instance_id="i1", claims={"sub": "p2"})
 
 
-@pytest.mark.parametrize(
-    ("raw", "error", "words"),
-    [
-        pytest.param(b"x" * 128, SigningKeyError, "128 bytes", id="a short key"),
-        pytest.param("x" * 344, TypeError, "must return bytes, not str", id="text"),
-    ],
-)
-async def test_a_signature_that_is_none_makes_no_token(raw: Any, error: type[Exception], words: str) -> None:
+async def test_a_signature_that_is_none_makes_no_token() -> None:
     """What no reader would verify is not handed out (spec §5)."""
-    tokens = SessionTokenBuilder("acme", Broken(raw))
-    with pytest.raises(error, match=words):
+    tokens = SessionTokenBuilder("acme", Short())
+    with pytest.raises(SigningKeyError, match="128 bytes"):
         tokens.build(player_id="p1", instance_id="i1")
-    with pytest.raises(error, match=words):
+    with pytest.raises(SigningKeyError, match="128 bytes"):
         await tokens.build_async(player_id="p1", instance_id="i1")
 
 
@@ -697,13 +559,11 @@ TOKEN = "eyJh.eyJp-_.c2ln"
     ("template", "expected"),
     [
         pytest.param("https://play.example/?token={token}", "https://play.example/?token=<token>", id="in the query"),
-        pytest.param("https://play.example/s/{token}/start", "https://play.example/s/<token>/start", id="in the path"),
         pytest.param("https://play.example/#t={token}", "https://play.example/#t=<token>", id="in the fragment"),
         pytest.param(
             "https://x.example/{a}{}?{{b}}&t={token}", "https://x.example/{a}{}?{{b}}&t=<token>", id="other braces"
         ),
         pytest.param("http://127.0.0.1:8000/{token}", "http://127.0.0.1:8000/<token>", id="http to 127.0.0.1"),
-        pytest.param("http://localhost/{token}", "http://localhost/<token>", id="http to localhost"),
     ],
 )
 def test_the_token_takes_its_place_in_the_address(template: str, expected: str) -> None:
@@ -718,15 +578,11 @@ def test_the_token_takes_its_place_in_the_address(template: str, expected: str) 
         pytest.param("https://play.example/?t={token}&u={token}", "2 times", id="two of them"),
         pytest.param("http://play.example/{token}", "not https", id="plain http"),
         pytest.param("http://127.0.0.1.evil.example/{token}", "not https", id="plain http to a likeness"),
-        pytest.param("javascript://play.example/{token}", "not https", id="a script"),
         pytest.param("play.example/{token}", "not a valid address", id="no scheme"),
-        pytest.param("//play.example/{token}", "not https", id="no scheme but a host"),
         pytest.param("https:///{token}", "not a valid address", id="no host"),
         pytest.param("https://{token}.play.example/", "in the place of the host", id="in the host"),
-        pytest.param("https://a:{token}@play.example/", "password or the {token}", id="as the password"),
         pytest.param("https://ann:secret@play.example/{token}", "password or the {token}", id="with a password"),
         pytest.param("https://play.example\\@evil.example/{token}", "not a valid address", id="a backslash"),
-        pytest.param("https://play.example/ {token}", "not a valid address", id="a blank"),
         pytest.param("https://play.example/\n{token}", "not a valid address", id="a line break"),
     ],
 )
@@ -743,9 +599,7 @@ def test_a_template_that_cannot_work_is_refused(template: str, words: str) -> No
     "token",
     [
         pytest.param("a..c", id="an empty part"),
-        pytest.param("a.b.c&admin=1", id="more of a query"),
         pytest.param("a.b.c\n", id="a line break"),
-        pytest.param("a.b.ç", id="no ASCII"),
         pytest.param("{token}", id="the placeholder"),
         pytest.param("a.b." + "c" * 16_384, id="too long"),
     ],

@@ -1,17 +1,45 @@
 """What tests of the clients share: a client of each flavour, and that no socket stays open behind it."""
 
+import ssl
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from tests.support.flavours import FLAVOURS, Perform, run
 
 _DESCRIPTORS = Path("/proc/self/fd")
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority, and TLS settings for both sides of a connection."""
+
+    ca: trustme.CA
+
+    def server(self, *names: str) -> ssl.SSLContext:
+        """Return the settings of a server called *names*."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.ca.issue_cert(*names).configure_cert(context)
+        return context
+
+    def client(self) -> ssl.SSLContext:
+        """Return the settings of a client that trusts this authority."""
+        context = ssl.create_default_context()
+        self.ca.configure_trust(context)
+        return context
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    """Whom clients may trust."""
+    return Authority(trustme.CA())
 
 
 @pytest.fixture(autouse=True)

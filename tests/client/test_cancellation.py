@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -14,12 +13,12 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
+from tests.client.conftest import Authority
 from tests.support.flavours import Perform, run
 from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
@@ -140,15 +139,12 @@ def test_cancelled_during_the_tls_handshake(
     perform: Perform,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],
     proxied: bool,
+    authority: Authority,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connection is closed although TLS never stood, and the next call works (docs/decisions/0004)."""
     reached = threading.Event()
-    authority = trustme.CA()
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    trusting = ssl.create_default_context()
-    authority.configure_trust(trusting)
+    tls, trusting = authority.server("127.0.0.1"), authority.client()
 
     def silent(connection: Connection) -> None:
         connection.sock.recv(5)
@@ -286,30 +282,15 @@ async def _noted_grant(client: AsyncOperatorClient, told: list[str]) -> None:
         raise
 
 
+@pytest.mark.parametrize("way", ["it left", "direct", "behind a proxy"])
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
-def test_a_cancelled_grant_says_that_it_may_have_been_made(perform: Perform) -> None:
-    """An ordinary exception of a signal or a cancellation: either carries the note (docs/decisions/0028)."""
-    reached = threading.Event()
-    told: list[str] = []
-
-    async def scenario(client: AsyncOperatorClient) -> None:
-        await _cancelled_scope(lambda: _noted_grant(client, told), reached)
-
-    with HostileServer(_reaching("headers", reached)) as server:
-        perform(scenario, server.base_url, timeout=20.0)
-    assert len(told) == 1
-    assert "'welcome-7'" in told[0]
-
-
-@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "behind a proxy"])
-@pytest.mark.parametrize("flavour", ["asyncio", "trio"])
-def test_a_grant_that_is_cancelled_before_it_left_was_not_made(perform: Perform, proxied: bool) -> None:
+def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, way: str) -> None:
     """Until its first byte is on the way to the service, nobody has to wonder (docs/decisions/0028)."""
     reached = threading.Event()
     told: list[str] = []
 
     def silent(connection: Connection) -> None:
-        if proxied:
+        if way != "direct":
             connection.read_request()
         reached.set()
         connection.wait_for_peer()
@@ -318,10 +299,11 @@ def test_a_grant_that_is_cancelled_before_it_left_was_not_made(perform: Perform,
         await _cancelled_scope(lambda: _noted_grant(client, told), reached)
 
     with HostileServer(silent) as server:
-        proxy = server.base_url if proxied else None
-        perform(scenario, f"https://127.0.0.1:{server.port}", timeout=20.0, proxy=proxy)
+        proxy = server.base_url if way == "behind a proxy" else None
+        base_url = server.base_url if way == "it left" else server.base_url.replace("http:", "https:")
+        perform(scenario, base_url, timeout=20.0, proxy=proxy)
         assert server.wait_until_closed()
-    assert told == []
+    assert ["'welcome-7'" in note for note in told] == [True] * (way == "it left")
 
 
 def test_a_grant_that_a_signal_stops_before_it_left_was_not_made(private_key: RSAPrivateKey) -> None:

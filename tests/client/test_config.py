@@ -35,7 +35,6 @@ def _made(kind: Any, key: RSAPrivateKey, **options: Any) -> Any:
         pytest.param("https://api.example.com:8443/operator", None, id="a port and a prefix"),
         pytest.param("HTTPS://api.example.com", "https://api.example.com", id="capitals"),
         pytest.param(f"https://{'a' * 63}.example.", None, id="a label of 63, and the root"),
-        pytest.param("http://localhost:8000", None, id="http to localhost"),
         pytest.param("http://api.localhost", None, id="http to a name below localhost"),
         pytest.param("http://127.0.0.1:8000", None, id="http to 127.0.0.1"),
         pytest.param("http://[::1]:8000", None, id="http to ::1"),
@@ -56,25 +55,18 @@ def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private
         pytest.param('"https://api.example.com"', "is in quotes. Remove the quotes", id="in quotes"),
         pytest.param("api.example.com", "is not a valid address", id="no scheme"),
         pytest.param("ftp://api.example.com", "is not a valid address", id="another scheme"),
-        pytest.param("https://", "is not a valid address", id="no host"),
-        pytest.param("https://a..b.example", "is not a valid address", id="an empty label"),
         pytest.param(f"https://{'a' * 64}.example", "is not a valid address", id="a label of 64"),
         pytest.param("https://api.example.com:99999", "is not a valid address", id="no such port"),
-        pytest.param("https://[::1", "is not a valid address", id="half a bracket"),
         pytest.param("https://bücher.example", "is not a valid address", id="not ASCII"),
         pytest.param("https://api.example.com\n", "is not a valid address", id="a line break"),
-        pytest.param("https://api\\example.com", "is not a valid address", id="a backslash"),
         pytest.param("https://999.1.1.1", "no machine can have", id="no such IPv4 address"),
-        pytest.param("https://" + "a" * 70_000, "is not a valid address", id="too long a name"),
         pytest.param("https://api.example.com/bücher", "letters beyond ASCII", id="a path beyond ASCII"),
         pytest.param("https://api.example.com?key=1", "carries a query, a fragment, a space", id="a query"),
-        pytest.param("https://api.example.com/#top", "carries a query, a fragment, a space", id="a fragment"),
         pytest.param("https://api.example.com/a b", "carries a query, a fragment, a space", id="a space within"),
         pytest.param("https://acme:s3cret@api.example.com", "user name or password", id="a password"),
         pytest.param("https://api.example.com/api/v0.2", "ends in /api/v0.2", id="the prefix of all paths"),
         pytest.param("http://api.example.com", "plain http to another machine", id="http"),
         pytest.param("http://127.0.0.1.example.com", "plain http to another machine", id="http to what looks local"),
-        pytest.param("http://10.0.0.1", "plain http to another machine", id="http to a private address"),
     ],
 )
 def test_an_address_is_refused(kind: Any, base_url: str, told: str, private_key: RSAPrivateKey) -> None:
@@ -141,9 +133,7 @@ _ACCEPTED = [
     pytest.param({"timeout": 0.001}, id="a millisecond"),
     pytest.param({"timeout": 1_000_000}, id="a million seconds"),
     pytest.param({"deadline": None}, id="no deadline"),
-    pytest.param({"retries": 0}, id="no repeat"),
     pytest.param({"retries": RetryPolicy(max_retries=6)}, id="a policy"),
-    pytest.param({"on_exchange": print}, id="a watcher"),
 ]
 
 
@@ -152,9 +142,7 @@ _ACCEPTED = [
 def test_a_setting_is_taken(kind: Any, options: dict[str, Any], private_key: RSAPrivateKey) -> None:
     """Each on the near side of its limit (assumed, docs/decisions/0004)."""
     client = _made(kind, private_key, **options)
-    if {"timeout", "deadline", "retries"} & set(options):
-        copied = _made(kind, private_key).with_options(**options)
-        assert copied._settings == client._settings
+    assert _made(kind, private_key).with_options(**options)._settings == client._settings
 
 
 async def _watch(exchange: object) -> None:
@@ -176,8 +164,6 @@ _REFUSED = [
     pytest.param({"timeout": None}, TypeError, "timeout must be a number", id="no timeout"),
     pytest.param({"retries": -1}, ConfigurationError, "retries is -1", id="fewer than no repeats"),
     pytest.param({"retries": 1.0}, TypeError, "retries must be", id="1.0 repeats"),
-]
-_REFUSED_AT_CONSTRUCTION = [
     pytest.param({"base_url": 7}, TypeError, "base_url must be a str", id="a number for an address"),
     pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="a number for an operator"),
     pytest.param({"private_key": 7}, TypeError, "private_key must be", id="a number for a key"),
@@ -191,23 +177,16 @@ _REFUSED_AT_CONSTRUCTION = [
 
 
 @KINDS
-@pytest.mark.parametrize(("options", "error", "told"), [*_REFUSED, *_REFUSED_AT_CONSTRUCTION])
+@pytest.mark.parametrize(("options", "error", "told"), _REFUSED)
 def test_a_setting_is_refused(
     kind: Any, options: dict[str, Any], error: type[Exception], told: str, private_key: RSAPrivateKey
 ) -> None:
-    """At construction, so that no call fails on it later (assumed, docs/decisions/0004)."""
+    """At construction and by with_options, so that no call fails on it later (assumed, docs/decisions/0004)."""
     with pytest.raises(error, match=told):
         _made(kind, private_key, **options)
-
-
-@KINDS
-@pytest.mark.parametrize(("options", "error", "told"), _REFUSED)
-def test_a_changed_setting_is_refused_alike(
-    kind: Any, options: dict[str, Any], error: type[Exception], told: str, private_key: RSAPrivateKey
-) -> None:
-    """with_options checks what the constructor checks (assumed, docs/decisions/0004)."""
-    with pytest.raises(error, match=told):
-        _made(kind, private_key).with_options(**options)
+    if {"timeout", "deadline", "retries"} & set(options):
+        with pytest.raises(error, match=told):
+            _made(kind, private_key).with_options(**options)
 
 
 @KINDS
@@ -276,14 +255,6 @@ def test_what_the_environment_lacks_is_named(
     with pytest.raises(ConfigurationError) as raised:
         kind.from_env()
     assert str(raised.value) == (f"Not set in the environment: {', '.join(told)}. Set them, or pass the arguments.")
-
-
-@KINDS
-def test_two_keys_are_one_too_many(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key as text and another as a file: nobody knows which is meant (assumed, docs/decisions/0004)."""
-    _environment(monkeypatch, BASE_URL="https://x.example", ID="a", PRIVATE_KEY="x", PRIVATE_KEY_FILE="y")
-    with pytest.raises(ConfigurationError, match=r"are both set\. Unset one of them"):
-        kind.from_env()
 
 
 @KINDS

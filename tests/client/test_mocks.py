@@ -7,26 +7,23 @@ Each mock answers in the place of a service that would make the grant, and that 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import anyio
 import pook
 import pytest
 import respx
 import vcr
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from pytest_httpx import HTTPXMock, httpx_mock
 from vcr.errors import CannotOverwriteExistingCassetteException
 
-from game_operator import AsyncOperatorClient, OperatorClient
-from game_operator.models import GrantAccepted
+from tests.support.flavours import Perform, make_grant
 from tests.support.hostile_server import Connection, HostileServer, response_bytes
-from tests.support.wire import grant_request, granted, wire
+from tests.support.wire import granted, wire
 
 __all__ = ["httpx_mock"]
 
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.parametrize("flavour", ["sync", "asyncio"])]
 
 _MOCKED: Final = granted(free_bet_id="mocked")
 
@@ -41,22 +38,6 @@ def service() -> Iterator[HostileServer]:
     """A service that grants whatever it is asked for."""
     with HostileServer(_grants) as server:
         yield server
-
-
-@pytest.fixture(params=["sync", "async"])
-def grant(request: pytest.FixtureRequest, service: HostileServer, private_key: RSAPrivateKey) -> Callable[[], Any]:
-    """Grant free bets with the default client."""
-    options: dict[str, Any] = {"trust_env": False, "retries": 0}
-
-    def in_sync() -> GrantAccepted:
-        with OperatorClient(service.base_url, "acme", private_key, **options) as client:
-            return client.grant_free_bet(**grant_request())
-
-    async def in_async() -> GrantAccepted:
-        async with AsyncOperatorClient(service.base_url, "acme", private_key, **options) as client:
-            return await client.grant_free_bet(**grant_request())
-
-    return in_sync if request.param == "sync" else lambda: anyio.run(in_async)
 
 
 @contextmanager
@@ -75,28 +56,28 @@ def _pook(base_url: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("mock", [_respx, _pook])
 def test_a_mock_answers(
-    mock: Callable[[str], AbstractContextManager[None]], grant: Callable[[], Any], service: HostileServer
+    mock: Callable[[str], AbstractContextManager[None]], perform: Perform, service: HostileServer
 ) -> None:
     """With respx and pook (spec §4.2)."""
     with mock(service.base_url):
-        assert grant().free_bet_id == "mocked"
+        assert perform(make_grant, service.base_url).free_bet_id == "mocked"
     assert service.requests == []
 
 
-def test_pytest_httpx_answers(grant: Callable[[], Any], service: HostileServer, httpx_mock: HTTPXMock) -> None:
+def test_pytest_httpx_answers(perform: Perform, service: HostileServer, httpx_mock: HTTPXMock) -> None:
     """Its fixture stands in for every transport of httpx (spec §4.2)."""
     httpx_mock.add_response(url=f"{service.base_url}/api/v0.2/free-bet/grant", json=_MOCKED)
-    assert grant().free_bet_id == "mocked"
+    assert perform(make_grant, service.base_url).free_bet_id == "mocked"
     assert service.requests == []
 
 
-def test_vcrpy_lets_nothing_out(grant: Callable[[], Any], service: HostileServer, tmp_path: Path) -> None:
+def test_vcrpy_lets_nothing_out(perform: Perform, service: HostileServer, tmp_path: Path) -> None:
     """It promises so with record_mode="none"; what it has recorded it plays (spec §4.2)."""
     with vcr.use_cassette(str(tmp_path / "empty.yaml"), record_mode="none"):
         with pytest.raises(CannotOverwriteExistingCassetteException):
-            grant()
+            perform(make_grant, service.base_url)
         assert service.requests == []
     for _ in range(2):
         with vcr.use_cassette(str(tmp_path / "grant.yaml"), match_on=["method", "path"]):
-            assert grant().free_bet_id == "real"
+            assert perform(make_grant, service.base_url).free_bet_id == "real"
         assert len(service.requests) == 1

@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.outside, pytest.mark.skipif(not hasattr(os, "fork"), r
 # The programs run outside pytest, which has threads, and a process with threads should not fork. One interpreter
 # imports everything and gives each program a process of its own, which ends as an interpreter does.
 _RUNNER = """
-import asyncio, json, multiprocessing, os, sys, traceback
+import json, multiprocessing, os, sys, traceback
 from pathlib import Path
 import httpx
-from game_operator import AsyncOperatorClient, ConfigurationError, OperatorClient
+from game_operator import ConfigurationError, OperatorClient
 
 httpx.HTTPTransport(verify=False).close()  # For what httpx imports late.
 key = Path(sys.argv[1])
@@ -89,23 +89,6 @@ client.fetch_bet("parent-2")
 http_client.close()
 """
 
-_ASYNC_YOURS = """
-async def main():
-    async with httpx.AsyncClient(trust_env=False) as http_client:
-        client = AsyncOperatorClient(base_url, "acme", key, http_client=http_client)
-        await client.fetch_bet("parent-1")
-
-        async def look_up():
-            try:
-                await client.fetch_bet("child-1")
-            except ConfigurationError as error:
-                print(error)
-
-        in_child(lambda: asyncio.run(look_up()))
-        await client.fetch_bet("parent-2")
-
-asyncio.run(main())
-"""
 
 _SENTENCE = "This process was forked after the client had been used"
 
@@ -114,7 +97,6 @@ _PROGRAMS = {
     "used, then forked": (_SYNC, [["parent-1", "parent-2", "parent-3"], ["child-1"]], ""),
     "forked while a thread opens": (_SYNC_WHILE_A_THREAD_OPENS, [["child-1"], ["parent-1"]], ""),
     "your client, used before": (_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
-    "async, your client, used before": (_ASYNC_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
 }
 
 

@@ -2,20 +2,23 @@
 
 import ssl
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
 import httpx
 import httpx2
 import pytest
-import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
 from game_operator.models import BetNotFound, OpenBet, RoundFound
 from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress
+from tests.client.conftest import Authority
+from tests.support.flavours import FLAVOURS, Scenario, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
 
@@ -25,15 +28,9 @@ _NOT_FOUND = response_bytes(200, b'{"status":"NOT_FOUND"}')
 
 #: What a call goes over: the library of the user's own client, or None for ours; and the event loop, or "sync".
 WAYS: dict[str, tuple[Any, str]] = {
-    "ours": (None, "sync"),
-    "ours on asyncio": (None, "asyncio"),
-    "ours on trio": (None, "trio"),
-    "httpx": (httpx.Client, "sync"),
-    "httpx on asyncio": (httpx.AsyncClient, "asyncio"),
-    "httpx on trio": (httpx.AsyncClient, "trio"),
-    "httpx2": (httpx2.Client, "sync"),
-    "httpx2 on asyncio": (httpx2.AsyncClient, "asyncio"),
-    "httpx2 on trio": (httpx2.AsyncClient, "trio"),
+    f"{name} on {flavour}": (library, flavour)
+    for name, library in (("ours", None), ("httpx", httpx), ("httpx2", httpx2))
+    for flavour in FLAVOURS
 }
 _YOURS = [way for way in WAYS if not way.startswith("ours")]
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(24, way=_YOURS)]
@@ -43,78 +40,23 @@ OURS = pytest.mark.parametrize("way", [way for way in WAYS if way.startswith("ou
 YOURS = pytest.mark.parametrize("way", _YOURS)
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    """Whom everybody here trusts."""
-    return trustme.CA()
-
-
-class _Caller:
-    """The same few calls, whatever they go over."""
-
-    def __init__(self, client: Any, http_client: Any, *, is_async: bool) -> None:
-        self.client, self._http_client, self._is_async = client, http_client, is_async
-
-    async def look_up(self, bet_id: str) -> Any:
-        return await self._of(self.client.fetch_bet(bet_id))
-
-    async def round(self) -> Any:
-        return await self._of(self.client.fetch_round_bets(instance_id="instance-1", round_id="round-1"))
-
-    async def games(self) -> Any:
-        return await self._of(self.client.fetch_games())
-
-    async def grant(self) -> Any:
-        return await self._of(self.client.grant_free_bet(**grant_request()))
-
-    async def by_somebody_else(self, url: str) -> Any:
-        return await self._of(self._http_client.get(url))
-
-    async def wait_for(self, event: threading.Event) -> None:
-        if not self._is_async:
-            assert event.wait(5)
-        while not event.is_set():
-            await anyio.sleep(0.005)
-
-    async def _of(self, result: Any) -> Any:
-        return await result if self._is_async else result
-
-
 def _run(
     way: str,
-    scenario: Callable[[_Caller], Any],
+    scenario: Scenario[Any],
     server: HostileServer,
     key: RSAPrivateKey,
-    trusts: trustme.CA | None = None,
+    trusts: Authority | None = None,
     **options: Any,
 ) -> Any:
-    kind, loop = WAYS[way]
+    library, flavour = WAYS[way]
     # None of the system's authorities, which take long to read.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if trusts is not None:
-        trusts.configure_trust(context)
-    http_client = None if kind is None else kind(trust_env=False, verify=context)
-    options = {"http_client": http_client, "trust_env": False, "retries": 0, "ssl_context": context} | options
-    if loop == "sync":
-        with OperatorClient(server.base_url, "acme", key, **options) as client:
-            try:
-                coroutine = scenario(_Caller(client, http_client, is_async=False))
-                with pytest.raises(StopIteration) as finished:
-                    coroutine.send(None)
-                return finished.value.value
-            finally:
-                if http_client is not None:
-                    http_client.close()
-
-    async def main() -> Any:
-        async with AsyncOperatorClient(server.base_url, "acme", key, **options) as client:
-            try:
-                return await scenario(_Caller(client, http_client, is_async=True))
-            finally:
-                if http_client is not None:
-                    await http_client.aclose()
-
-    return anyio.run(main, backend=loop)
+        trusts.ca.configure_trust(context)
+    if library is None:
+        return run(flavour, scenario, server.base_url, key, retries=0, ssl_context=context, **options)
+    options |= {"trust_env": False, "verify": context}
+    return run_over(library, flavour, None, scenario, server.base_url, key, **options)
 
 
 def _refuses(connection: Connection) -> None:
@@ -145,12 +87,9 @@ def _leaving(left: bytes, when: str, has_sent: threading.Event) -> Callable[[Con
     return script
 
 
-async def _until_it_arrived(caller: _Caller, has_sent: threading.Event, when: str) -> None:
-    await caller.wait_for(has_sent)
-    if when == "between the calls":
-        has_sent.clear()
-        threading.Timer(0.02, has_sent.set).start()
-        await caller.wait_for(has_sent)
+def _until_it_arrived(has_sent: threading.Event) -> None:
+    assert has_sent.wait(5)
+    time.sleep(0.02)
 
 
 WHENEVER = pytest.mark.parametrize("when", ["behind the answer", "between the calls"])
@@ -161,20 +100,20 @@ WHENEVER = pytest.mark.parametrize("when", ["behind the answer", "between the ca
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "over TLS"])
 @pytest.mark.parametrize("what", ["bet", "round"])
 def test_a_left_over_not_found_refunds_no_bet(
-    way: str, when: str, tls: bool, what: str, private_key: RSAPrivateKey, authority: trustme.CA
+    way: str, when: str, tls: bool, what: str, private_key: RSAPrivateKey, authority: Authority
 ) -> None:
     """NOT_FOUND names nothing: over a reused connection it is asked again over a new one (spec §2.4, §2.8)."""
     has_sent = threading.Event()
 
-    async def scenario(caller: _Caller) -> Any:
-        await caller.look_up("bet-1")
-        await _until_it_arrived(caller, has_sent, when)
-        return await (caller.look_up("bet-2") if what == "bet" else caller.round())
+    async def scenario(client: AsyncOperatorClient) -> Any:
+        await client.fetch_bet("bet-1")
+        _until_it_arrived(has_sent)
+        if what == "bet":
+            return await client.fetch_bet("bet-2")
+        return await client.fetch_round_bets(instance_id="instance-1", round_id="round-1")
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
     script = _leaving(_NOT_FOUND, when, has_sent)
-    with HostileServer(script, _knows, tls=context if tls else None) as server:
+    with HostileServer(script, _knows, tls=authority.server("127.0.0.1") if tls else None) as server:
         answered = _run(way, scenario, server, private_key, authority)
         assert len(server.connections) == 2
     assert isinstance(answered, OpenBet | RoundFound)
@@ -193,20 +132,20 @@ _LEFT = [
 @pytest.mark.parametrize(("left", "tls"), _LEFT)
 @pytest.mark.drawn(8, way=_YOURS)
 def test_what_is_left_on_a_connection_answers_no_grant(
-    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
+    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: Authority
 ) -> None:
     """The service refuses the grant, and the caller learns that (spec §7.2)."""
     has_sent = threading.Event()
 
-    async def scenario(caller: _Caller) -> Any:
-        await caller.look_up("bet-1")
-        await _until_it_arrived(caller, has_sent, when)
-        await caller.grant()
+    async def scenario(client: AsyncOperatorClient) -> Any:
+        await client.fetch_bet("bet-1")
+        _until_it_arrived(has_sent)
+        await client.grant_free_bet(**grant_request())
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
     with (
-        HostileServer(_leaving(left, when, has_sent), _refuses, tls=context if tls else None) as server,
+        HostileServer(
+            _leaving(left, when, has_sent), _refuses, tls=authority.server("127.0.0.1") if tls else None
+        ) as server,
         pytest.raises(FreeBetRejectedError, match="INSTANCE_NOT_FOUND"),
     ):
         _run(way, scenario, server, private_key, authority)
@@ -226,13 +165,13 @@ def test_look_ups_alone_share_a_connection(way: str, private_key: RSAPrivateKey)
                 return connection.close()
         return None
 
-    async def scenario(caller: _Caller) -> None:
+    async def scenario(client: AsyncOperatorClient) -> None:
         for number in range(3):
-            assert isinstance(await caller.look_up(f"bet-{number}"), OpenBet)
-        await caller.games()
-        await caller.grant()
-        await caller.grant()
-        assert isinstance(await caller.look_up("bet-3"), OpenBet)
+            assert isinstance(await client.fetch_bet(f"bet-{number}"), OpenBet)
+        await client.fetch_games()
+        await client.grant_free_bet(**grant_request())
+        await client.grant_free_bet(**grant_request())
+        assert isinstance(await client.fetch_bet("bet-3"), OpenBet)
 
     with HostileServer(script) as server:
         _run(way, scenario, server, private_key)
@@ -251,8 +190,8 @@ def test_an_answer_to_another_look_up_is_refused(way: str, private_key: RSAPriva
         connection.read_request()
         connection.send(found(b"GET /api/v0.2/fetch-bet/bet-7 HTTP/1.1"))
 
-    async def scenario(caller: _Caller) -> None:
-        await caller.look_up("bet-1")
+    async def scenario(client: AsyncOperatorClient) -> None:
+        await client.fetch_bet("bet-1")
 
     with HostileServer(confused) as server, pytest.raises(UnexpectedResponseError, match="'bet-1' was asked for"):
         _run(way, scenario, server, private_key)
@@ -269,9 +208,9 @@ def _finds_nothing(connection: Connection) -> None:
         connection.send(_NOT_FOUND)
 
 
-async def _two_look_ups(caller: _Caller) -> Any:
-    await caller.look_up("bet-1")
-    return await caller.look_up("bet-2")
+async def _two_look_ups(client: AsyncOperatorClient) -> Any:
+    await client.fetch_bet("bet-1")
+    return await client.fetch_bet("bet-2")
 
 
 @OURS
@@ -289,18 +228,6 @@ def test_a_not_found_that_is_confirmed_is_believed(way: str, private_key: RSAPri
     assert seen == [("bet-1", 1), ("bet-2", 1), ("bet-2", 2)]
 
 
-@EACH_WAY
-def test_a_not_found_over_a_new_connection_is_believed(way: str, private_key: RSAPrivateKey) -> None:
-    """It cannot be the answer to another call (docs/decisions/0028)."""
-
-    async def scenario(caller: _Caller) -> Any:
-        return await caller.look_up("bet-1")
-
-    with HostileServer(_finds_nothing) as server:
-        assert isinstance(_run(way, scenario, server, private_key), BetNotFound)
-        assert len(server.requests) == 1
-
-
 @YOURS
 def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private_key: RSAPrivateKey) -> None:
     """Your client may be used for other calls too: each connection that is left of those is used up."""
@@ -313,22 +240,23 @@ def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private
         connection.read_request()
         connection.send(_NOT_FOUND)
 
-    async def scenario(caller: _Caller) -> Any:
-        if WAYS[way][1] == "sync":
-            http_client: Any = caller._http_client
-            threads = [threading.Thread(target=http_client.get, args=(server.base_url,)) for _ in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        else:
+    library, flavour = WAYS[way]
+    options: dict[str, Any] = {"operator_id": "acme", "private_key": private_key, "retries": 0}
+
+    def in_sync() -> Any:
+        with library.Client(trust_env=False) as http_client, ThreadPoolExecutor(2) as threads:
+            list(threads.map(http_client.get, [server.base_url] * 2))
+            return OperatorClient(server.base_url, http_client=http_client, **options).fetch_bet("bet-2")
+
+    async def in_async() -> Any:
+        async with library.AsyncClient(trust_env=False) as http_client:
             async with anyio.create_task_group() as tasks:
                 for _ in range(2):
-                    tasks.start_soon(caller.by_somebody_else, server.base_url)
-        return await caller.look_up("bet-2")
+                    tasks.start_soon(http_client.get, server.base_url)
+            return await AsyncOperatorClient(server.base_url, http_client=http_client, **options).fetch_bet("bet-2")
 
     with HostileServer(left, left, _knows) as server:
-        assert isinstance(_run(way, scenario, server, private_key), OpenBet)
+        assert isinstance(in_sync() if flavour == "sync" else anyio.run(in_async, backend=flavour), OpenBet)
         assert [len(connection.requests) for connection in server.connections] == [2, 2, 1]
 
 

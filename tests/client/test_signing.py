@@ -51,16 +51,13 @@ class Awaited:
         return sign(self._key, message)
 
 
-@pytest.mark.parametrize(
-    ("flavour", "kind"),
-    [
-        pytest.param("sync", Blocking, id="sync"),
-        pytest.param("asyncio", Blocking, id="asyncio, in a thread"),
-        pytest.param("trio", Blocking, id="trio, in a thread"),
-        pytest.param("asyncio", Awaited, id="asyncio, awaited"),
-        pytest.param("trio", Awaited, id="trio, awaited"),
-    ],
-)
+def _each(blocking: type, awaited: type) -> pytest.MarkDecorator:
+    """Try both kinds of signer with the clients that take them."""
+    rows = [("sync", blocking), ("asyncio", blocking), ("trio", blocking), ("asyncio", awaited), ("trio", awaited)]
+    return pytest.mark.parametrize(("flavour", "kind"), rows)
+
+
+@_each(Blocking, Awaited)
 def test_a_signer_is_asked_once_for_the_same_message(
     flavour: str, kind: Any, private_key: RSAPrivateKey, public_key: RSAPublicKey
 ) -> None:
@@ -121,16 +118,7 @@ class UnreachableError(Exception):
 
 
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
-@pytest.mark.parametrize(
-    ("flavour", "kind"),
-    [
-        pytest.param("sync", Broken, id="sync"),
-        pytest.param("asyncio", Broken, id="asyncio, in a thread"),
-        pytest.param("trio", Broken, id="trio, in a thread"),
-        pytest.param("asyncio", AwaitedBroken, id="asyncio, awaited"),
-        pytest.param("trio", AwaitedBroken, id="trio, awaited"),
-    ],
-)
+@_each(Broken, AwaitedBroken)
 def test_a_signers_own_exception_passes_unchanged(flavour: str, kind: Any, scenario: Any) -> None:
     """It is the signer's to explain, and nothing has been sent (docs/decisions/0004)."""
     problem = UnreachableError("no route to the key")
@@ -143,21 +131,13 @@ def test_a_signers_own_exception_passes_unchanged(flavour: str, kind: Any, scena
 
 
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
-@pytest.mark.parametrize(
-    ("flavour", "kind", "exact"),
-    [
-        pytest.param("sync", Blocking, False, id="sync"),
-        pytest.param("asyncio", Blocking, True, id="asyncio, in a thread"),
-        pytest.param("trio", Blocking, True, id="trio, in a thread"),
-        pytest.param("asyncio", Awaited, True, id="asyncio, awaited"),
-        pytest.param("trio", Awaited, True, id="trio, awaited"),
-    ],
-)
+@_each(Blocking, Awaited)
 @pytest.mark.drawn(4)
 def test_a_signer_slower_than_the_deadline_sends_nothing(
-    flavour: str, kind: Any, exact: bool, scenario: Any, private_key: RSAPrivateKey
+    flavour: str, kind: Any, scenario: Any, private_key: RSAPrivateKey
 ) -> None:
     """The deadline counts signing: at once in async, afterwards in sync (docs/decisions/0004)."""
+    exact = flavour != "sync"
     signing_seconds, deadline = (0.9, 0.2) if exact else (0.3, 0.2)
 
     async def timed(client: AsyncOperatorClient) -> float:

@@ -2,10 +2,8 @@
 
 import socket
 import ssl
-import subprocess
-import sys
 import time
-from dataclasses import dataclass
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import wire as _http
+from tests.client.conftest import Authority
 from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
@@ -25,30 +24,6 @@ from tests.support.wire import bet, wire
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
 _FOUND = answer(response_bytes(200, wire(bet())))
-
-
-@dataclass(frozen=True)
-class Authority:
-    """A certificate authority, and TLS settings for both sides of a connection."""
-
-    ca: trustme.CA
-
-    def server(self, *names: str) -> ssl.SSLContext:
-        """Return the settings of a server called *names*."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.ca.issue_cert(*names).configure_cert(context)
-        return context
-
-    def client(self) -> ssl.SSLContext:
-        """Return the settings of a client that trusts this authority."""
-        context = ssl.create_default_context()
-        self.ca.configure_trust(context)
-        return context
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority(trustme.CA())
 
 
 @pytest.fixture(scope="module")
@@ -68,43 +43,27 @@ def test_a_private_authority_is_trusted_when_named(perform: Perform, authority: 
     assert server.requests[0].startswith(b"GET /api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n")
 
 
-_PROGRAM = """
-import sys
-from pathlib import Path
-from game_operator import GameOperatorError, OperatorClient
-
-base_url, key, trust_env = sys.argv[1:]
-with OperatorClient(base_url, "acme", Path(key), trust_env=trust_env == "True", retries=0) as client:
-    try:
-        print(client.fetch_bet("bet-1").status)
-    except GameOperatorError as error:
-        print(type(error).__name__, error)
-"""
-
-
 @pytest.mark.parametrize(
-    ("variable", "trust_env", "told"),
-    [
-        pytest.param("SSL_CERT_FILE", True, "OPEN", id="a file"),
-        pytest.param("SSL_CERT_FILE", False, "RequestNotSentError", id="trust_env=False"),
-        pytest.param("UNRELATED", True, "RequestNotSentError", id="not named"),
-    ],
+    ("variable", "trust_env"), [("SSL_CERT_FILE", True), ("SSL_CERT_FILE", False), ("UNRELATED", True)]
 )
-@pytest.mark.drawn(1)
+@pytest.mark.parametrize("flavour", ["sync"])
 def test_the_environment_names_whom_to_trust(
-    variable: str, trust_env: bool, told: str, authority: Authority, tmp_path: Path, private_pem: bytes
+    perform: Perform,
+    variable: str,
+    trust_env: bool,
+    authority: Authority,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """SSL_CERT_FILE counts, unless trust_env=False (docs/decisions/0004)."""
-    roots, key = tmp_path / "roots.pem", tmp_path / "key.pem"
-    authority.ca.cert_pem.write_to_path(roots)
-    key.write_bytes(private_pem)
-    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
-        arguments = [sys.executable, "-W", "error", "-c", _PROGRAM, server.base_url, str(key), str(trust_env)]
-        done = subprocess.run(
-            arguments, env={variable: str(roots)}, capture_output=True, text=True, timeout=30, check=True
-        )
-    assert done.stdout.startswith(told)
-    assert done.stderr == ""
+    authority.ca.cert_pem.write_to_path(tmp_path / "roots.pem")
+    monkeypatch.setenv(variable, str(tmp_path / "roots.pem"))
+    _http.default_ssl_context.cache_clear()
+    is_trusted = variable == "SSL_CERT_FILE" and trust_env
+    ending = nullcontext() if is_trusted else pytest.raises(RequestNotSentError)
+    with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server, ending:
+        assert isinstance(perform(look_up, server.base_url, trust_env=trust_env, retries=0), OpenBet)
+    _http.default_ssl_context.cache_clear()
 
 
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])

@@ -10,7 +10,7 @@ from game_operator.codes import GameStatus, Genre
 from game_operator.models import BetConfig, GameInfo, GameInstance
 from game_operator.models.wire import decode
 from game_operator.models.wire_format import WireFormatError
-from tests.support.wire import JsonObject, assert_is_a_value, bet_config, game, game_instance, wire
+from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
 
 # Any: the adapters of several models in one table.
 GAME: TypeAdapter[Any] = TypeAdapter(GameInfo)
@@ -82,17 +82,7 @@ def test_unknown_genres_and_statuses_stay_text(value: str) -> None:
     assert (found.genre, found.status) == (value, value)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (None, "null"),
-        (5, "5"),
-        (1.5, "1.5"),
-        (True, "True"),
-        (["Crash"], "['Crash']"),
-        ({"genre": "Crash"}, "{'genre': 'Crash'}"),
-    ],
-)
+@pytest.mark.parametrize(("value", "shown"), [(None, "null"), (5, "5"), (True, "True"), (["Crash"], "['Crash']")])
 @pytest.mark.parametrize("field", ["genre", "status", "name"])
 def test_genre_and_status_are_text(field: str, value: object, shown: str) -> None:
     """Unknown text is kept; what is no text is refused as for any other text, without a list (spec §2.5)."""
@@ -146,11 +136,6 @@ def test_wrong_types_are_refused_with_their_path(document: JsonObject, path: str
         decode(GAME, wire(document))
 
 
-def test_a_game_without_instances() -> None:
-    """The list of instances may be empty (spec §2.5)."""
-    assert _game(instances=[]).instances == ()
-
-
 def test_unknown_fields_are_kept_at_every_level() -> None:
     """What a later version adds is in model_extra, of the game, the instance and the limits alike (spec §2.5, §9)."""
     limits = bet_config(step=[1, 2])
@@ -158,12 +143,3 @@ def test_unknown_fields_are_kept_at_every_level() -> None:
     assert found.model_extra == {"tags": ["new"]}
     assert found.instances[0].model_extra == {"model_config": {"a": 1}}
     assert found.instances[0].bet_config.model_extra == {"step": [1, 2]}
-
-
-@pytest.mark.parametrize(
-    "document",
-    [game(), game(rtp=None, thumbnail_url=None, instances=[]), game(tags=[{"unknown": 1.5}], genre="New")],
-)
-def test_games_are_values(document: JsonObject) -> None:
-    """Games are frozen, hashable and comparable, and travel between processes (spec §2.5)."""
-    assert_is_a_value(decode(GAME, wire(document)))

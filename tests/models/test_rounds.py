@@ -64,9 +64,7 @@ def test_bets_of_a_round_exist(status: str) -> None:
     [
         pytest.param(round_of(bet(), bet("CLOSED", won=None)), r"bets\[1\]\.won", id="a payout of null"),
         pytest.param(round_of(bet(player_id=5)), r"bets\[0\]\.player_id", id="a number for a player"),
-        pytest.param(round_of(bets=None), "bets", id="null for the bets"),
         pytest.param(round_of(round_no="12"), "round_no", id="text for the number"),
-        pytest.param(round_of(game=True), "game", id="a bool for a game"),
     ],
 )
 def test_wrong_types_are_refused_with_their_path(document: JsonObject, path: str) -> None:
@@ -89,16 +87,7 @@ def test_unknown_fields_are_kept() -> None:
     assert found.bets[0].model_extra == {"late": True}
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        round_of(),
-        round_of(bet(), bet("CLOSED")),
-        round_of(bet(late=True), more=[1]),
-        {"status": "NOT_FOUND"},
-        {"status": "NOT_FOUND", "why": "?"},
-    ],
-)
-def test_rounds_are_values(document: JsonObject) -> None:
+def test_rounds_are_values() -> None:
     """Rounds are frozen, hashable and comparable, and travel between processes (spec §2.8)."""
-    assert_is_a_value(decode(ROUND, wire(document)))
+    for document in (round_of(bet(late=True), bet("CLOSED"), more=[1]), {"status": "NOT_FOUND", "why": "?"}):
+        assert_is_a_value(decode(ROUND, wire(document)))

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
-from enum import Enum, IntEnum
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,10 +35,6 @@ class _Shape(str, Enum):  # noqa: UP042  # a StrEnum is another case, below
     ROUND = "round/1"
 
 
-class _Count(IntEnum):
-    FIVE = 5
-
-
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair["text"][:30])
 def test_it_is_what_json_stringify_writes(pair: dict[str, Any]) -> None:
     """Byte for byte, so that a service that parses and writes again verifies the same signature (spec §5)."""
@@ -68,12 +64,10 @@ def test_decimals_are_written_digit_for_digit(amount: Decimal) -> None:
     [
         pytest.param(Decimal("12.50"), b"12.50", id="a trailing zero"),
         pytest.param(Decimal("1E+3"), b"1000", id="an exponent"),
-        pytest.param([True, 1, False, 0], b"[true,1,false,0]", id="bools are not ints"),
         pytest.param(MappingProxyType({"a": 1}), b'{"a":1}', id="any mapping"),
         pytest.param({"b": 1, "a": 2}, b'{"b":1,"a":2}', id="the given order"),
         pytest.param(GrantErrorCode.INVALID_COUNT, b'"INVALID_COUNT"', id="a StrEnum"),
         pytest.param(_Shape.ROUND, b'"round/1"', id="an Enum of str"),
-        pytest.param(_Count.FIVE, b"5", id="an IntEnum"),
         pytest.param(_Loud("quiet"), b'"quiet"', id="a str with another __str__"),
     ],
 )
@@ -86,11 +80,8 @@ def test_values_python_adds(value: Any, text: bytes) -> None:
     "value",
     [
         pytest.param(0.1, id="a float"),
-        pytest.param(float("nan"), id="NaN"),
         pytest.param(b"bytes", id="bytes"),
-        pytest.param({1, 2}, id="a set"),
         pytest.param(datetime(2026, 1, 1, tzinfo=UTC), id="a time"),
-        pytest.param(object(), id="an object"),
         pytest.param({1: "a"}, id="an int for a key"),
     ],
 )

@@ -1,7 +1,5 @@
 """Requests and replies as values, and which hosts are this machine (spec §5)."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 from game_operator.protocol.http import (
@@ -32,14 +30,6 @@ def test_a_reply_does_not_show_what_it_echoes() -> None:
     assert "400" in shown
 
 
-def test_both_are_frozen() -> None:
-    """A request is signed as it is: nobody changes it afterwards (spec §5)."""
-    with pytest.raises(FrozenInstanceError):
-        HttpRequest("GET", "/", ()).path = "/other"  # type: ignore[misc]  # that is the point
-    with pytest.raises(FrozenInstanceError):
-        REPLY.status = 200  # type: ignore[misc]  # that is the point
-
-
 @pytest.mark.parametrize(
     ("pairs", "headers"),
     [
@@ -62,20 +52,8 @@ def test_an_echoed_secret_is_cut_out() -> None:
     assert cut.headers == {"x-echo": "got:[signature removed]!", "other": "x"}
     assert cut.body == b'{"error":"' + removed + b" " + removed + b'"}'
     assert (cut.status, cut.defect) == (400, "long")
-
-
-@pytest.mark.parametrize(
-    "echo",
-    [
-        pytest.param(HttpReply(400, {"x-echo": "abc123"}, b""), id="in a header alone"),
-        pytest.param(HttpReply(400, {}, b"abc123"), id="in the body alone"),
-    ],
-)
-def test_an_echo_is_found_in_either_place(echo: HttpReply) -> None:
-    """One place is enough (spec §5)."""
-    cut = without_secret(echo, b"abc123")
-    assert b"abc123" not in cut.body
-    assert "abc123" not in str(cut.headers)
+    assert without_secret(HttpReply(400, {"x-echo": "abc123"}, b""), b"abc123").headers["x-echo"] == removed.decode()
+    assert without_secret(HttpReply(400, {}, b"abc123"), b"abc123").body == removed
 
 
 @pytest.mark.parametrize("secret", [b"absent", b""])

@@ -37,17 +37,13 @@ def test_no_wait_is_longer_than_its_bound(attempts: int, jitter: float, base: fl
 
 
 def test_a_call_is_repeated_never_or_more_often() -> None:
-    """No repeat is the least."""
+    """No repeat is the least, and True is not a number of repeats."""
+    for repeats in (True, 3.0, "3", None):
+        with pytest.raises(TypeError, match=f"max_retries must be an int, not {type(repeats).__name__}"):
+            RetryPolicy(max_retries=repeats)  # type: ignore[arg-type]  # that is the point
     assert RetryPolicy(max_retries=0).max_retries == 0
     with pytest.raises(ConfigurationError, match=r"^max_retries is -1\. .*0 for a single attempt"):
         RetryPolicy(max_retries=-1)
-
-
-@pytest.mark.parametrize("repeats", [True, 3.0, "3", None])
-def test_repeats_are_an_int(repeats: Any) -> None:
-    """True is not a number of repeats."""
-    with pytest.raises(TypeError, match=f"max_retries must be an int, not {type(repeats).__name__}"):
-        RetryPolicy(max_retries=repeats)
 
 
 WAITS = ["base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"]

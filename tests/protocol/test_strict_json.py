@@ -3,8 +3,6 @@
 import decimal
 import gc
 import json
-import subprocess
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -28,15 +26,9 @@ MIB = 1_048_576
     ("body", "problem"),
     [
         pytest.param(b"", "is not JSON", id="nothing"),
-        pytest.param(b'{"a":1', "is not JSON", id="cut off"),
-        pytest.param(b'{"a":1}{}', "is not JSON", id="two values"),
-        pytest.param(b'{"a":01}', "is not JSON", id="a leading zero"),
-        pytest.param(b'{"a":5.}', "is not JSON", id="no digit behind the point"),
-        pytest.param(b'{"a":1_0}', "is not JSON", id="an underscore"),
         pytest.param(b'\xef\xbb\xbf{"a":1}', "is not JSON", id="a BOM"),
         pytest.param('{"a":1}'.encode("utf-16"), "is not UTF-8 from byte 0", id="UTF-16"),
         pytest.param('{"a":"é"}'.encode("latin-1"), "is not UTF-8 from byte 6", id="Latin-1"),
-        pytest.param(b'{"a":1}\0', "is not JSON", id="a zero byte behind"),
         pytest.param(b'{"a":NaN}', "NaN is not JSON", id="NaN"),
         pytest.param(b'{"a":Infinity}', "Infinity is not JSON", id="Infinity"),
         pytest.param(b'{"a":1,"b":2,"a":3}', "stands twice", id="a member twice, differing"),
@@ -143,15 +135,6 @@ def test_64_levels_are_read(opening: bytes, closing: bytes) -> None:
     read_json(b'["' + b"[{" * 500 + b'","\\"' + b"[{" * 500 + b'"]')
 
 
-@pytest.mark.parametrize(("opening", "closing"), _LEVELS)
-@pytest.mark.parametrize("levels", [66, 1_000, 60_000])
-def test_more_levels_are_refused(opening: bytes, closing: bytes, levels: int) -> None:
-    """Closed or not, and however deep."""
-    for body in (_nested(opening, closing, levels), opening * levels):
-        with pytest.raises(MalformedCallError, match="more than 64 levels deep"):
-            read_json(body)
-
-
 @pytest.mark.parametrize(
     "body", [b"[" * 65 + b"]" * 65, b'{"a":' * 65 + b"1" + b"}" * 65, b"[" + b"[]," * 50 + b"[" * 64 + b"]" * 65]
 )
@@ -219,33 +202,9 @@ def _seconds(body: bytes) -> float:
         gc.enable()
 
 
-@pytest.mark.outside
-def test_bounds_do_not_depend_on_settings_of_python() -> None:
-    """A process that lifted the limit of digits, and one at the end of its stack, refuse the same."""
-    program = """
-import sys
-sys.set_int_max_str_digits(0)
-sys.setrecursionlimit(10**6)
-from game_operator.errors import MalformedCallError
-from game_operator.protocol.exact_json import read_json
-for body in (b"1" * 1_000_000, b"[" * 1_000_000, b"[" * 60_000 + b"]" * 60_000, b'{"a":' * 200_000):
-    try:
-        read_json(body)
-    except MalformedCallError as refused:
-        print(str(refused)[:40])
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
-    assert (
-        done.stdout.splitlines()
-        == ["the body has a number of more than 600 d"] + ["the body is more than 64 levels deep"] * 3
-    )
-
-
 @pytest.mark.parametrize(
     ("body", "items"),
     [
-        pytest.param(b"[]", [], id="none"),
-        pytest.param(b'[{"a":1},{"b":5e2}]', [b'{"a":1}', b'{"b":5e2}'], id="an array"),
         pytest.param(b' [ {"a" : 1 } ,\n5.00, "x,]" ] ', [b'{"a" : 1 }', b"5.00", b'"x,]"'], id="with blanks"),
         pytest.param(b'{"bets":[1,[2]]}', [b"1", b"[2]"], id="an object"),
         pytest.param(

@@ -10,12 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import get_ident
 from typing import Any
 
-import anyio
 import boto3
-import httpx
 import pytest
 from botocore.config import Config
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -26,7 +23,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from moto import mock_aws
 
 from game_operator import (
-    AsyncOperatorClient,
     ConfigurationError,
     GameOperatorError,
     RequestNotSentError,
@@ -116,8 +112,6 @@ def _text(raw: bytes) -> str:
 
 pytestmark = pytest.mark.outside
 
-RAW, DIGEST = "RAW", "DIGEST"
-
 
 @pytest.fixture(autouse=True)
 def no_aws_but_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,17 +156,6 @@ def made(client: Any, spec: str = "RSA_2048", usage: str = "SIGN_VERIFY") -> str
     return str(client.create_key(KeySpec=spec, KeyUsage=usage)["KeyMetadata"]["Arn"])
 
 
-def service(public_key: RSAPublicKey) -> Callable[[httpx.Request], httpx.Response]:
-    """Return a service that knows one bet, once the signature is verified with *public_key*."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if verify(public_key, b"acme:bet-1", request.headers["X-Signature"].encode()):
-            return httpx.Response(200, json={"status": "NOT_FOUND"})
-        return httpx.Response(401, json={"error": "Authentication failed"})
-
-    return answer
-
-
 # With moto
 
 
@@ -204,31 +187,6 @@ def test_without_boto3_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         AwsKmsSigner("alias/operator")
 
 
-async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key: str) -> None:
-    """The event loop goes on while KMS signs (spec §5)."""
-    signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
-    accepted = service(load_public_key(signer.signer.public_key_pem()))
-    async with httpx.AsyncClient(transport=httpx.MockTransport(accepted)) as http_client:
-        client = AsyncOperatorClient("https://api.example.com", "acme", signer, http_client=http_client)
-        assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
-        assert (await client.fetch_bet("bet-1")).status == "NOT_FOUND"
-    assert len(signer.threads) == 1
-    assert signer.threads[0] != get_ident()
-
-
-class Threads:
-    """A KMS signer that notes in which thread it signs."""
-
-    def __init__(self, signer: AwsKmsSigner) -> None:
-        self.signer = signer
-        self.public_key_pem = signer.public_key_pem
-        self.threads: list[int] = []
-
-    def sign(self, message: bytes) -> bytes:
-        self.threads.append(get_ident())
-        return self.signer.sign(message)
-
-
 @pytest.mark.parametrize(
     ("spec", "usage", "sign_words", "public_key_words"),
     [
@@ -252,13 +210,7 @@ def test_a_key_of_another_kind_is_refused(
 # With our own
 
 
-@pytest.mark.parametrize(
-    ("size", "kind"),
-    [
-        pytest.param(4096, RAW, id="4,096 bytes"),
-        pytest.param(4097, DIGEST, id="4,097 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("size", "kind"), [(4096, "RAW"), (4097, "DIGEST")])
 def test_a_long_message_goes_as_its_digest(size: int, kind: str, kms: LocalKms, public_key: RSAPublicKey) -> None:
     """KMS takes 4,096 bytes; what is longer is hashed here, and the signature is the same (spec §5)."""
     message = b"m" * size
@@ -276,16 +228,10 @@ def test_the_public_key_is_asked_for_once(kms: LocalKms, public_pem: bytes) -> N
     assert [operation for operation, _ in kms.requests] == ["GetPublicKey"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param({"SigningAlgorithms": ["RSASSA_PSS_SHA_256"]}, "does not sign with RSASSA_PKCS1", id="PSS alone"),
-    ],
-)
-def test_a_public_key_of_another_use_is_refused(changes: dict[str, Any], words: str, kms: LocalKms) -> None:
+def test_a_public_key_of_another_use_is_refused(kms: LocalKms) -> None:
     """What KMS says the key may do is checked beside the key itself (spec §5)."""
-    kms.described |= changes
-    with pytest.raises(SigningKeyError, match=words):
+    kms.described["SigningAlgorithms"] = ["RSASSA_PSS_SHA_256"]
+    with pytest.raises(SigningKeyError, match="does not sign with RSASSA_PKCS1"):
         AwsKmsSigner("key-1", client=kms.client()).public_key_pem()
 
 
@@ -302,13 +248,11 @@ def test_a_short_key_is_refused_by_both_ways(keys: Keys) -> None:
 PERMANENT = [
     pytest.param(400, "AccessDeniedException", "Allow kms:Sign and kms:GetPublicKey", id="denied"),
     pytest.param(400, "NotFoundException", "check the id, the region", id="unknown"),
-    pytest.param(400, "KMSInvalidStateException", "pending deletion", id="pending deletion"),
     pytest.param(400, "ExpiredTokenException", "credentials", id="expired credentials"),
     pytest.param(400, "InvalidSignatureException", "clock", id="credentials do not fit"),
 ]
 PASSING = [
     pytest.param(400, "ThrottlingException", id="throttled"),
-    pytest.param(400, "KeyUnavailableException", id="key unavailable"),
     pytest.param(503, "DependencyTimeoutException", id="dependency"),
     pytest.param(429, "SomethingNew", id="429"),
 ]
@@ -387,16 +331,6 @@ def test_without_credentials_the_error_says_so(kms: LocalKms) -> None:
     assert kms.requests == []
 
 
-async def test_a_slow_kms_does_not_outlast_the_deadline(kms: LocalKms) -> None:
-    """The async client gives up in time and leaves the thread behind (spec §5)."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        kms.port = silent.getsockname()[1]
-        signer = AwsKmsSigner("key-1", client=kms.client(read_timeout=1.0))
-        client = AsyncOperatorClient("https://api.example.com", "acme", signer, deadline=0.2)
-        with anyio.fail_after(0.9), pytest.raises(RequestNotSentError, match="did not answer before the deadline"):
-            await client.fetch_bet("bet-1")
-
-
 def test_a_kms_signer_shows_its_key_id_alone(kms: LocalKms) -> None:
     """Its repr is the key id; it is a Signer; it is not pickled (spec §5)."""
     signer = AwsKmsSigner("alias/operator", client=kms.client())
@@ -407,15 +341,9 @@ def test_a_kms_signer_shows_its_key_id_alone(kms: LocalKms) -> None:
         pickle.dumps(signer)
 
 
-@pytest.mark.parametrize(
-    ("key_id", "error", "words"),
-    [
-        pytest.param("", ConfigurationError, "Pass the ARN", id="empty"),
-        pytest.param(None, TypeError, "not NoneType", id="none"),
-    ],
-)
-def test_the_key_id_is_checked_first(key_id: Any, error: type[Exception], words: str) -> None:
+def test_the_key_id_is_checked_first() -> None:
     """A missing key id is found before any call is made (spec §5)."""
-    with pytest.raises(error, match=words) as refused:
-        AwsKmsSigner(key_id)
-    assert everything_told(refused.value)
+    with pytest.raises(ConfigurationError, match="Pass the ARN"):
+        AwsKmsSigner("")
+    with pytest.raises(TypeError, match="not NoneType"):
+        AwsKmsSigner(None)  # type: ignore[arg-type]  # that is the point

@@ -3,8 +3,7 @@
 import functools
 import os
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ READABLE = [
     pytest.param("pkcs1", None, id="PKCS#1"),
     pytest.param("pkcs8 encrypted", PASSPHRASE, id="PKCS#8, encrypted"),
     pytest.param("pkcs1 encrypted", PASSPHRASE, id="PKCS#1, encrypted (Proc-Type)"),
-    pytest.param("windows line ends", None, id="Windows line ends"),
     pytest.param("byte order mark", None, id="a byte order mark"),
     pytest.param("one line with \\n", None, id="line breaks written as backslash n"),
     pytest.param("one line with \\r\\n", None, id="in quotes, line breaks written as backslash r backslash n"),
@@ -64,7 +62,6 @@ UNUSABLE = [
     pytest.param("elliptic", None, ["another kind (EC)", "RSA", "keygen"], id="an elliptic curve"),
     pytest.param("openssh", None, ["OpenSSH", "ssh-keygen -p -m PKCS8"], id="the format of OpenSSH"),
     pytest.param("pkcs8 encrypted", None, ["encrypted", "passphrase ("], id="PKCS#8: no passphrase"),
-    pytest.param("pkcs8 encrypted", "", ["encrypted", "passphrase ("], id="an empty passphrase is none"),
     pytest.param("pkcs8 encrypted", "hunter2hunter2", ["passphrase is wrong"], id="PKCS#8: wrong passphrase"),
     pytest.param("pkcs8 encrypted", "hunter2 \ud800", ["passphrase is wrong"], id="a passphrase no file can have"),
     pytest.param("encrypted and damaged", PASSPHRASE, ["passphrase is wrong", "damaged"], id="encrypted and damaged"),
@@ -77,7 +74,6 @@ UNUSABLE = [
     pytest.param("der", None, ["not PEM", "-----BEGIN"], id="DER"),
     pytest.param("cut off", None, ["damaged", "cut off", "Copy it again"], id="cut off"),
     pytest.param("damaged", None, ["damaged", "Copy it again"], id="a damaged number"),
-    pytest.param("parameters", None, ["no private key", "keygen"], id="another PEM"),
     pytest.param("base64 without its frame", None, ["not PEM", "-----BEGIN"], id="no PEM"),
 ]
 
@@ -151,36 +147,6 @@ def test_what_cannot_sign_is_refused_with_its_reason(
         assert refused.value.__cause__ is refused.value.__context__ is None
         if document != "public":
             assert_nothing_told(refused.value, documents[document], passphrase or "")
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-@pytest.mark.parametrize(("document", "passphrase", "words"), UNUSABLE)
-def test_a_client_tells_no_more_than_its_loader(
-    documents: dict[str, bytes], document: str, passphrase: str | None, words: list[str], kind: Build
-) -> None:
-    """The frames of a client's constructor hold neither key nor passphrase when it fails (spec §5)."""
-    with pytest.raises(SigningKeyError, match=words[0].replace("(", r"\(").replace(")", r"\)")) as refused:
-        kind("https://api.example.com", "acme", documents[document], passphrase=passphrase)
-    if document != "public":
-        assert_nothing_told(refused.value, documents[document], passphrase or "")
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-@pytest.mark.parametrize(
-    ("base_url", "operator_id"),
-    [
-        pytest.param("ftp://api.example.com", "acme", id="a bad address"),
-        pytest.param("https://api.example.com", "a:b", id="a bad operator id"),
-    ],
-)
-def test_a_client_that_fails_for_another_reason_tells_nothing_of_its_key(
-    documents: dict[str, bytes], base_url: str, operator_id: str, kind: Build
-) -> None:
-    """A mistake beside the key does not give the key away (spec §5)."""
-    pem = documents["pkcs8 encrypted"]
-    with pytest.raises(ConfigurationError) as refused:
-        kind(base_url, operator_id, pem, passphrase=PASSPHRASE)
-    assert_nothing_told(refused.value, pem, PASSPHRASE)
 
 
 def test_a_builder_that_fails_tells_nothing_of_its_key(documents: dict[str, bytes]) -> None:
@@ -279,7 +245,6 @@ def test_any_object_that_signs_is_taken_as_it_is() -> None:
         pytest.param(Remote(), False, id="a method"),
         pytest.param(AsyncRemote(), True, id="an async method"),
         pytest.param(Holder(functools.partial(AsyncRemote().sign)), True, id="a partial of one"),
-        pytest.param(Holder(lambda message: message), False, id="a lambda"),
     ],
 )
 def test_an_async_signer_is_recognised(signer: Signer | AsyncSigner, expected: bool) -> None:
@@ -295,8 +260,6 @@ async def _unexpected(message: bytes) -> bytes:
     ("raw", "error", "words"),
     [
         pytest.param(b"\x01" * 255, SigningKeyError, "255 bytes.*2048 bits has 256", id="one byte short"),
-        pytest.param(b"", SigningKeyError, "0 bytes", id="nothing"),
-        pytest.param("AQ" * 256, TypeError, "must return bytes, not str", id="text"),
         pytest.param(None, TypeError, "must return bytes, not NoneType", id="None"),
     ],
 )
@@ -316,24 +279,10 @@ def test_a_coroutine_in_place_of_a_signature_is_refused_and_closed() -> None:
 # Files
 
 
-@contextmanager
-def no_privileges() -> Iterator[None]:
-    """Be nobody for a while: root may read everything."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
         pytest.param(lambda path: None, ["No such file", "Check the path"], id="missing"),
-        pytest.param(lambda path: path.mkdir(), ["directory", "Check the path"], id="a directory"),
         pytest.param(lambda path: path.write_bytes(b"-" * 65_537), ["is not PEM"], id="too large for a key"),
     ],
 )
@@ -347,24 +296,14 @@ def test_a_file_that_cannot_be_read_is_named(
         load_signer(path)
     for word in [*words, str(path)]:
         assert word in str(refused.value)
-
-
-def test_a_file_without_permission_is_named(private_pem: bytes, tmp_path: Path) -> None:
-    """A key that this process may not read is refused with the system's reason (spec §5)."""
-    path = tmp_path / "operator.pem"
-    path.write_bytes(private_pem)
-    path.chmod(0)
-    for directory in [tmp_path, *tmp_path.parents[:2]]:
-        directory.chmod(0o755)
-    with no_privileges(), pytest.raises(SigningKeyError, match=r"operator\.pem.*Permission denied.*permissions"):
-        load_signer(path)
+    with pytest.raises(SigningKeyError, match=r"cannot be read"):
+        load_signer(Path("operator\0.pem"))
 
 
 @pytest.mark.parametrize(
     ("mix_up", "words"),
     [
         pytest.param(lambda pem: Path(pem), "looks like the key itself", id="a PEM as a path"),
-        pytest.param(lambda pem: Path(pem.replace("\n", "\\n")), "looks like the key itself", id="on one line"),
         pytest.param(lambda pem: Path(pem.replace("\n", "")[27:-25]), "looks like the key itself", id="without frame"),
         pytest.param(lambda pem: "operator.pem", r"For a file, pass Path\(", id="a file name as a PEM"),
     ],
@@ -386,12 +325,6 @@ def test_a_short_pem_in_place_of_a_path(documents: dict[str, bytes]) -> None:
         with pytest.raises(SigningKeyError, match="looks like the key itself") as refused:
             load_signer(Path(text))
         assert_nothing_told(refused.value, pem)
-
-
-def test_a_path_with_a_null_byte_is_refused() -> None:
-    """What the system will not open is a SigningKeyError all the same (spec §5)."""
-    with pytest.raises(SigningKeyError, match=r"cannot be read"):
-        load_signer(Path("operator\0.pem"))
 
 
 # The environment
@@ -416,11 +349,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
     ("changes", "words"),
     [
         pytest.param({"ID": ""}, "Not set in the environment: GAME_OPERATOR_ID", id="no operator id"),
-        pytest.param({"PRIVATE_KEY": ""}, "GAME_OPERATOR_PRIVATE_KEY_FILE", id="no key"),
         pytest.param({"PRIVATE_KEY_FILE": "/nowhere"}, "both set", id="two keys"),
-        pytest.param({"PRIVATE_KEY_PASSPHRASE": ""}, "is encrypted", id="no passphrase"),
         pytest.param({"PRIVATE_KEY_PASSPHRASE": "hunter2hunter2"}, "passphrase is wrong", id="wrong passphrase"),
-        pytest.param({"BASE_URL": "ftp://there"}, "is not a valid address", id="a bad address"),
     ],
 )
 def test_a_bad_environment_is_named_and_not_told(
@@ -441,26 +371,19 @@ def test_a_bad_environment_is_named_and_not_told(
 
 
 @pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient, SessionTokenBuilder])
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(PASSPHRASE, id="alone"),
-        pytest.param(f"{PASSPHRASE}\n", id="with a line end"),
-    ],
-)
 def test_a_passphrase_comes_out_of_a_file(
     kind: type[FromEnvironment],
-    content: str,
     documents: dict[str, bytes],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One line end does not count, for editors and `echo` write it; an empty variable is not set (spec §5)."""
     path = tmp_path / "passphrase"
-    path.write_bytes(content.encode())
     pem = documents["pkcs8 encrypted"].decode()
     _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE="", PRIVATE_KEY_PASSPHRASE_FILE=str(path))
-    assert "acme" in repr(kind.from_env())
+    for content in (PASSPHRASE, f"{PASSPHRASE}\n"):
+        path.write_text(content)
+        assert "acme" in repr(kind.from_env())
 
 
 _NAMED = "The file that GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE names"
@@ -505,6 +428,8 @@ def test_a_passphrase_stands_in_one_place(
         OperatorClient.from_env()
     assert "acme" in repr(OperatorClient.from_env(passphrase=PASSPHRASE))
     assert "acme" in repr(OperatorClient.from_env(private_key=private_key))
+    monkeypatch.delenv("GAME_OPERATOR_BASE_URL")
+    assert "acme" in repr(SessionTokenBuilder.from_env(passphrase=PASSPHRASE))
 
 
 def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,18 +438,6 @@ def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monke
     with pytest.raises(SigningKeyError, match="looks like the key itself") as refused:
         OperatorClient.from_env()
     assert_nothing_told(refused.value, private_pem)
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-def test_a_signer_given_needs_no_key_in_the_environment(
-    kind: type[OperatorClient] | type[AsyncOperatorClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a signer of one's own only the address and the id are read; without them they are missed (spec §5)."""
-    _environment(monkeypatch, PRIVATE_KEY_PASSPHRASE=PASSPHRASE)
-    assert "acme" in repr(kind.from_env(private_key=Remote()))
-    _environment(monkeypatch, ID="")
-    with pytest.raises(ConfigurationError, match=r"Not set in the environment: GAME_OPERATOR_ID\."):
-        kind.from_env(private_key=Remote())
 
 
 # Public keys

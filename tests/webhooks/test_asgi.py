@@ -69,7 +69,6 @@ def test_a_genuine_call_is_answered(path: str, served: tuple[int, AsyncHandler],
         pytest.param("/wallet/withdraw?x=1", "POST", 200, id="with a query"),
         pytest.param("/withdraw", "POST", 404, id="without the prefix"),
         pytest.param("/wallet/withdraw", "GET", 405, id="F10 GET"),
-        pytest.param("/wallet/withdraw", "BREW", 405, id="F10 a method nobody knows"),
     ],
 )
 def test_paths_and_methods(
@@ -77,17 +76,9 @@ def test_paths_and_methods(
 ) -> None:
     """F10: 404 and 405 carry a JSON ERROR body too."""
     data = request_bytes(path, _BODY, signed(private_key, _BODY), method=method)
-    if method == "BREW" and "400 Bad Request" in _first_line(served[0], data):
-        return  # httptools knows a list of methods, and answers others itself.
     reply = reply_to(served[0], data)
     assert told(reply) == (status, None if status == 200 else "INVALID_REQUEST")
     assert reply[1].get("allow") == ("POST" if status == 405 else None)
-
-
-def _first_line(port: int, data: bytes) -> str:
-    with RawClient(port) as client:
-        client.send(data)
-        return client._sock.recv(100).decode()
 
 
 def test_head_has_no_body(served: tuple[int, AsyncHandler]) -> None:
@@ -96,9 +87,7 @@ def test_head_has_no_body(served: tuple[int, AsyncHandler]) -> None:
     assert (reply[0], reply[2]) == (405, b"")
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "x", "application/json;q=\xff"]
-)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/json;q=\xff"])
 def test_the_content_type_is_not_looked_at(
     content_type: str, served: tuple[int, AsyncHandler], private_key: RSAPrivateKey
 ) -> None:
@@ -139,28 +128,14 @@ def test_an_upgrade_is_the_last_request_of_its_connection(
 
 
 @pytest.mark.parametrize(("name", "is_last"), [("upgrade", True), ("connection", False)])
-def test_who_hears_that_the_connection_ends(name: str, is_last: bool, public_key: RSAPublicKey) -> None:
+async def test_who_hears_that_the_connection_ends(name: str, is_last: bool, receiver: WebhookReceiver) -> None:
     """An unknown path and a body that is not signed, too; a header that only speaks of an upgrade is none."""
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(public_key)), AsyncHandler())
+    app, body = asgi_app(receiver, AsyncHandler()), {"type": "http.request", "body": b"{}"}
     for path, method in (("/withdraw", "POST"), ("/withdraw", "GET"), ("/unknown", "POST")):
         scope = {"type": "http", "method": method, "path": path, "headers": [(name.encode(), b"upgrade")]}
-        sent = asyncio.run(_sent(app, scope))
-        assert ((b"connection", b"close") in sent[0]["headers"]) is is_last
+        assert ((b"connection", b"close") in (await _run(app, scope, body))[0]["headers"]) is is_last
     scope["http_version"] = "2"  # Which has no such header.
-    assert (b"connection", b"close") not in asyncio.run(_sent(app, scope))[0]["headers"]
-
-
-async def _sent(app: Any, scope: dict[str, Any]) -> list[Any]:
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"{}"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    return sent
+    assert (b"connection", b"close") not in (await _run(app, scope, body))[0]["headers"]
 
 
 def _chunked(body: bytes, size: int) -> bytes:
@@ -293,12 +268,7 @@ async def _passed_on(request: Any, call_next: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("framework", "prefix"),
-    [
-        *(pytest.param(name, "", id=name) for name in ("Starlette", "FastAPI", "Litestar", "middleware")),
-        # Litestar's mounts leave no trace of where they are.
-        *(pytest.param(name, "/wallet", id=f"{name}, with the prefix given too") for name in ("Starlette", "FastAPI")),
-    ],
+    ("framework", "prefix"), [("FastAPI", ""), ("Litestar", ""), ("middleware", ""), ("FastAPI", "/wallet")]
 )
 async def test_mounted_in_a_framework(
     framework: str, prefix: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
@@ -313,7 +283,7 @@ async def test_mounted_in_a_framework(
     elif framework == "Litestar":
         outer = litestar.Litestar([litestar.asgi("/wallet", is_mount=True, copy_scope=True)(app)])
     else:
-        wrapped = [Middleware(BaseHTTPMiddleware, dispatch=_passed_on)] if framework == "middleware" else []
+        wrapped = [Middleware(BaseHTTPMiddleware, dispatch=_passed_on)]
         outer = Starlette(routes=[Mount("/wallet", app)], middleware=wrapped)
     assert await _posted(outer, "/wallet/withdraw", private_key) == (200, None)
     assert (await _posted(outer, "/withdraw", private_key))[0] == 404
@@ -327,7 +297,6 @@ async def test_mounted_in_a_framework(
     [
         pytest.param("/api/withdraw", "/api", "", 200, id="a server that puts the root path before the path"),
         pytest.param("/withdraw", "/api", "", 200, id="a server that does not"),
-        pytest.param("/api/wallet/withdraw", "/api", "wallet", 200, id="both"),
         pytest.param("/wallet/wallet/withdraw", "/wallet", "wallet", 200, id="the same name twice"),
         pytest.param("/walletx/withdraw", "", "wallet", 404, id="a prefix of the name alone"),
         pytest.param("/withdraw", "", "wallet", 404, id="the prefix is missing"),
@@ -341,15 +310,6 @@ async def test_where_it_is_mounted(
     assert (await _posted(app, path, private_key, root_path))[0] == status
 
 
-@pytest.mark.filterwarnings("ignore:The `root_path`")
-async def test_the_root_path_of_fastapi(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
-    """As its documentation has it behind a proxy that strips the prefix."""
-    outer = fastapi.FastAPI(root_path="/api")
-    outer.mount("/wallet", asgi_app(receiver, AsyncHandler()))
-    for path in ("/wallet/withdraw", "/api/wallet/withdraw"):
-        assert await _posted(outer, path, private_key) == (200, None)
-
-
 @pytest.mark.parametrize("root", ["", "/api", "/wallet"])
 async def test_litestar_below_a_root_path(root: str, receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
     """Its mounts say nothing of where they are."""
@@ -357,21 +317,6 @@ async def test_litestar_below_a_root_path(root: str, receiver: WebhookReceiver, 
     outer = litestar.Litestar([litestar.asgi("/hooks", is_mount=True, copy_scope=True)(app)])
     for path in ("/hooks/withdraw", f"{root}/hooks/withdraw"):
         assert await _posted(outer, path, private_key, root) == (200, None)
-
-
-@pytest.mark.outside
-@pytest.mark.parametrize(("mount", "prefix"), [("", "/wallet"), ("/wallet", "")])
-def test_uvicorn_with_a_root_path(
-    mount: str, prefix: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
-    """``uvicorn --root-path`` puts it before each path; a prefix alone works for callers who send it as well."""
-    app: Any = asgi_app(receiver, AsyncHandler(), prefix=prefix)
-    outer: Any = Starlette(routes=[Mount(mount, app)]) if mount else app
-    with asgi_server(outer, root_path="/api") as port:
-        for path in ("/wallet/withdraw", *(["/api/wallet/withdraw"] if prefix else [])):
-            assert told(reply_to(port, request_bytes(path, _BODY, signed(private_key, _BODY)))) == (200, None)
-        if prefix:
-            assert reply_to(port, request_bytes("/other/wallet/withdraw", _BODY, {}))[0] == 404
 
 
 async def _run(app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import Profile
-from game_operator.webhooks import HandledCall, HttpReply, Reply, RsaSignature, WebhookCall, WebhookReceiver, success
+from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, success
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
 
 pytestmark = pytest.mark.slow
@@ -74,20 +74,15 @@ def _taking(seconds: float) -> Callable[[WebhookCall], Reply]:
     return does
 
 
-def _timed(post: Callable[[], HttpReply]) -> tuple[HttpReply, float]:
-    began = time.perf_counter()
-    reply = post()
-    return reply, time.perf_counter() - began
-
-
 def test_a_sync_handler_runs_on_in_its_thread(
     build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H01: SYSTEM_ERROR at the budget; the work goes on, is counted against the threads, and its end is logged."""
     receiver = build(max_threads=1)
-    reply, seconds = _timed(lambda: receiver.handle("/withdraw", headers, _BODY, Handler(gate.wait), in_thread=True))
+    began = time.perf_counter()
+    reply = receiver.handle("/withdraw", headers, _BODY, Handler(gate.wait), in_thread=True)
     assert code_of(reply) == "SYSTEM_ERROR"
-    assert _BUDGET <= seconds < _PATIENCE
+    assert _BUDGET <= time.perf_counter() - began < _PATIENCE
     assert "it runs on in its thread" in caplog.text
     waiting = Handler()
     assert code_of(receiver.handle("/withdraw", headers, _BODY, waiting, in_thread=True)) == "SYSTEM_ERROR"
@@ -278,24 +273,8 @@ def test_a_loop_that_is_gone_is_not_woken(
     assert alarmed == {"game_operator.webhooks"}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "warned"), [pytest.param(0.03, True, id="H01 slow"), pytest.param(60.0, False, id="H01 quick")]
-)
-def test_a_slow_call_is_warned_of(
-    seconds: float, warned: bool, build: Callable[..., WebhookReceiver], headers: dict[str, str],
-    caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
-    """H01: answered, with an alarm; from 500 ms by default."""
-    told: list[HandledCall] = []
-    receiver = build(budget_seconds=_PATIENCE, warn_seconds=seconds, on_call=told.append)
-    handler = Handler(_taking(0.03))
-    assert code_of(receiver.handle("/withdraw", headers, _BODY, handler)) is None
-    assert ("may give up before that" in caplog.text) is warned
-    assert told[0].elapsed_seconds >= 0.03
-
-
 def test_the_defaults(public_key: RSAPublicKey, headers: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
-    """10 s, a warning from 500 ms, 40 threads."""
+    """H01: 10 s, a warning from 500 ms, 40 threads."""
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
     assert (receiver.budget_seconds, receiver.max_threads) == (10.0, 40)
     for seconds, records in ((0.0, 0), (0.5, 1)):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from game_operator.errors import InstancesUnavailableError, MalformedCallError, shown
+from game_operator.errors import InstancesUnavailableError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call
 from game_operator.webhooks import (
@@ -113,22 +113,14 @@ def test_other_methods_are_not_allowed(method: str) -> None:
 _F01 = {
     "empty": b"",
     "blank": b" \n",
-    "null": b"null",
     "array": b"[]",
-    "text": b'"withdraw"',
-    "number": b"1",
-    "true": b"true",
     "truncated": encoded(WITHDRAW)[:-1],
     "BOM": b"\xef\xbb\xbf" + encoded(WITHDRAW),
     "UTF-16": encoded(WITHDRAW).decode().encode("utf-16"),
     "invalid UTF-8": b'{"player_id":"\xff"}',
-    "overlong UTF-8": b'{"player_id":"\xc0\xaf"}',
-    "two values": encoded(WITHDRAW) + encoded(WITHDRAW),
-    "single quotes": b"{'player_id':'p1'}",
     "form": b"player_id=p1&amount=5000",
     "gzip": bytes.fromhex("1f8b0800000000000003"),
     "NaN beside": b'{"player_id":"p1","x":NaN}',
-    "Infinity beside": b'{"player_id":"p1","x":-Infinity}',
     "huge exponent beside": b'{"player_id":"p1","x":1e99999999999999999999}',
     "5000 digits beside": b'{"player_id":"p1","x":' + b"9" * 5000 + b"}",
 }
@@ -314,39 +306,6 @@ def test_an_odd_field_that_moves_no_money_is_logged(
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == logged
 
 
-def _parse_as(result: object) -> Callable[[str, bytes], Any]:
-    def parse(operation: str, body: bytes) -> object:
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    return parse
-
-
-@pytest.mark.parametrize(
-    ("result", "code"),
-    [
-        pytest.param(MalformedCallError("no"), "INVALID_REQUEST", id="it says that this is no call"),
-        pytest.param(KeyError("player"), "SYSTEM_ERROR", id="it fails"),
-        pytest.param(None, "SYSTEM_ERROR", id="it returns nothing"),
-    ],
-)
-def test_a_parser_of_ones_own_may_fail(result: object, code: str) -> None:
-    """Whatever it does, a reply goes out."""
-    assert _refused("/withdraw", b"{}", parse=_parse_as(result)).code == code
-
-
-def test_a_batch_is_served_only_when_the_profile_says_so() -> None:
-    """A11: off by default; each item with its own refusal."""
-    bad = {**DEPOSIT, "amount": -1}
-    for path in ("/deposit-batch", "/deposit/batch"):
-        assert _refused(path, [DEPOSIT]).status == 404
-        batch = _opened(path, [DEPOSIT, bad], deposit_batch=True)
-        assert isinstance(batch, DepositBatch)
-        assert [item.call is not None for item in batch.items] == [True, False]
-        assert [refusal and refusal.anomaly for refusal in batch.refusals] == [None, "unreadable"]
-
-
 @pytest.mark.parametrize("body", [b"{}", b"null", b'{"bets":{}}', b"[" + b"{}," * 1000 + b"{}]"])
 def test_what_is_no_batch_is_refused(body: bytes) -> None:
     """At most 1,000 items; and an anomaly, for money may be owed."""
@@ -363,7 +322,6 @@ _DEPOSIT_CALL = read_call("deposit", encoded(DEPOSIT), Profile())[0]
     ("result", "expected"),
     [
         pytest.param(success(balance_cents=1_234), success(balance_cents=1_234, timestamp=7), id="SUCCESS"),
-        pytest.param(error("LIMIT_EXCEEDED"), Reply(code="LIMIT_EXCEEDED", timestamp=7), id="ERROR"),
         pytest.param(error("MY_OWN"), Reply(code="MY_OWN", timestamp=7), id="a code of one's own"),
         pytest.param(
             error("BET_NOT_FOUND", balance_cents=3),
@@ -390,11 +348,8 @@ _JUNK: dict[str, Callable[[], object]] = {
     "nothing": lambda: None,
     "a bool": lambda: True,
     "a dict": lambda: {"type": "SUCCESS", "balance": 1},
-    "bytes": lambda: b"{}",
     "the class": lambda: Reply,
     "a code in lower case": lambda: Reply(code="no"),
-    "a code with a quote": lambda: Reply(code='X","balance":1,"y":"'),
-    "a code that is empty": lambda: Reply(code=""),
     "a code too long": lambda: Reply(code="X" * 65),
     "INSUFFICIENT_BALANCE without it": lambda: Reply(code="INSUFFICIENT_BALANCE"),
     "a refusal": lambda: Refusal("INVALID_REQUEST", "mine", 404),

@@ -74,22 +74,17 @@ def test_an_unsigned_call_is_refused(
     [
         pytest.param(success(balance_cents=1), [], id="a success"),
         pytest.param(error("PLAYER_NOT_FOUND"), ["withdraw answered PLAYER_NOT_FOUND after"], id="a refusal"),
-        pytest.param(error("OVER_18_ONLY"), ["withdraw answered OVER_18_ONLY after"], id="a code of your own"),
     ],
 )
-@pytest.mark.parametrize("observed", [False, True])
 def test_a_refused_call_is_one_line_of_information(
     answer: Any,
     lines: list[str],
-    observed: bool,
-    public_key: RSAPublicKey,
+    receiver: WebhookReceiver,
     private_key: RSAPrivateKey,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Operation, code and time, at INFO, and no id; what we refuse ourselves is a warning, and nothing besides."""
     caplog.set_level(logging.INFO)
-    on_call = (lambda handled: None) if observed else None
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=on_call)
     body = encoded(WITHDRAW)
     receiver.handle("/withdraw", signed(private_key, body), body, Handler(lambda call: answer))
     assert [record.levelno for record in caplog.records] == [logging.INFO] * len(lines)
@@ -100,17 +95,11 @@ def test_a_refused_call_is_one_line_of_information(
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
-@pytest.mark.parametrize("path", ["/deposit", "/rollback"])
-def test_an_unsigned_call_is_no_anomaly(path: str, receiver: WebhookReceiver, handler: Handler) -> None:
-    """Anybody can send one; beside it, a genuine one that cannot be read is kept with its body."""
-    receiver.handle(path, {}, b"{", handler)
-    assert handler.anomalies == []
-
-
 def test_a_genuine_call_that_cannot_be_read_is_kept(
     receiver: WebhookReceiver, handler: Handler, private_key: RSAPrivateKey
 ) -> None:
-    """Money may be owed: the handler's keep_anomaly is given the bytes."""
+    """Money may be owed: the handler's keep_anomaly is given the bytes; not of an unsigned one, which anybody sends."""
+    receiver.handle("/deposit", {}, b"{", handler)
     assert code_of(receiver.handle("/deposit", signed(private_key, b"{"), b"{", handler)) == "INVALID_REQUEST"
     assert handler.anomalies == [("deposit", "unreadable", b"{")]
 
@@ -233,10 +222,7 @@ _FAILURES = [
     RuntimeError("x"),
     KeyError("p1"),
     StopIteration(5),
-    TimeoutError("of the database"),
     MemoryError(),
-    RecursionError(),
-    AssertionError(),
     ExceptionGroup("many", [ValueError("a")]),
     BaseExceptionGroup("of two kinds", [ValueError("a"), asyncio.CancelledError()]),
     BaseExceptionGroup("nested", [BaseExceptionGroup("inner", [GeneratorExit()])]),
@@ -244,8 +230,11 @@ _FAILURES = [
 ]
 
 
+_WAYS = ["handle", "in a thread", "sync handler, awaited", "async handler"]
+
+
 @pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: type(failure).__name__)
-@pytest.mark.parametrize("way", ["handle", "in a thread", "sync handler, awaited", "async handler"])
+@pytest.mark.parametrize("way", _WAYS)
 def test_a_handler_may_raise_anything(
     failure: BaseException,
     way: str,
@@ -262,14 +251,24 @@ def test_a_handler_may_raise_anything(
 def _by(
     way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, does: Callable[[WebhookCall], object]
 ) -> HttpReply:
-    body = encoded(WITHDRAW)
+    return _posted(way, receiver, private_key, "/withdraw", WITHDRAW, does)[0]
+
+
+def _posted(
+    way: str,
+    receiver: WebhookReceiver,
+    private_key: RSAPrivateKey,
+    path: str,
+    content: object,
+    does: Callable[[Any], object] | None = None,
+) -> tuple[HttpReply, Any]:
+    """Return the reply, and the handler that was asked."""
+    body = encoded(content)
     headers = signed(private_key, body)
-    if way == "handle":
-        return receiver.handle("/withdraw", headers, body, Handler(does))
-    if way == "in a thread":
-        return receiver.handle("/withdraw", headers, body, Handler(does), in_thread=True)
-    handler: Any = AsyncHandler(does) if way == "async handler" else Handler(does)
-    return asyncio.run(receiver.handle_async("/withdraw", headers, body, handler))
+    handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
+    if way in ("handle", "in a thread"):
+        return receiver.handle(path, headers, body, handler, in_thread=way == "in a thread"), handler
+    return asyncio.run(receiver.handle_async(path, headers, body, handler)), handler
 
 
 @pytest.mark.parametrize("failure", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseException("x")])
@@ -502,14 +501,9 @@ def test_a_handler_that_is_none_is_told_in_words(handler: Any, says: str, receiv
             call("/withdraw", {}, b"", handler)
     with pytest.raises(TypeError, match=says):
         asyncio.run(receiver.handle_async("/withdraw", {}, b"", handler))
-
-
-def test_an_async_handler_is_not_for_handle(receiver: WebhookReceiver) -> None:
-    """Its coroutines would never be awaited."""
-    handler: Any = AsyncHandler()
-    for call in (receiver.handle, partial(receiver.handle, in_thread=True)):
-        with pytest.raises(TypeError, match="handle_async"):
-            call("/withdraw", {}, b"", handler)
+    asynchronous: Any = AsyncHandler()
+    with pytest.raises(TypeError, match="handle_async"):
+        receiver.handle("/withdraw", {}, b"", asynchronous)  # Its coroutines would never be awaited.
 
 
 @pytest.fixture
@@ -526,27 +520,11 @@ def _told(reply: HttpReply) -> list[tuple[str | None, str | None]]:
     return [(item["tx_id"], item.get("code")) for item in json.loads(reply.body)]
 
 
-def _batch_by(
-    way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, items: object, does: Callable[[Any], object] | None
-) -> tuple[HttpReply, Any]:
-    body = encoded(items)
-    headers = signed(private_key, body)
-    handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
-    if way == "handle":
-        return receiver.handle("/deposit-batch", headers, body, handler), handler
-    if way == "in a thread":
-        return receiver.handle("/deposit-batch", headers, body, handler, in_thread=True), handler
-    return asyncio.run(receiver.handle_async("/deposit/batch", headers, body, handler)), handler
-
-
-_WAYS = ["handle", "in a thread", "sync handler, awaited", "async handler"]
-
-
 @pytest.mark.parametrize("way", _WAYS)
 def test_a_batch_is_answered_in_order(way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
     """A11: three deposits, one bad: two SUCCESS, one ERROR, matched by tx_id; the bad one is kept."""
     items = [_deposit("b1"), _deposit("b2", amount=-1), _deposit("b3"), 7]
-    reply, handler = _batch_by(way, batch_receiver, private_key, items, None)
+    reply, handler = _posted(way, batch_receiver, private_key, "/deposit-batch", items)
     assert reply.status == 200
     assert _told(reply) == [
         ("deposit:bet:b1", None),
@@ -564,10 +542,10 @@ def test_a_long_batch_is_answered_in_order(
 ) -> None:
     """All 200, over several rounds, and the empty one too."""
     items = [_deposit(f"b{number}") for number in range(200)]
-    reply, handler = _batch_by(way, batch_receiver, private_key, items, None)
+    reply, handler = _posted(way, batch_receiver, private_key, "/deposit/batch", items)
     assert [tx_id for tx_id, _ in _told(reply)] == [f"deposit:bet:b{number}" for number in range(200)]
     assert len(handler.calls) == 200
-    assert _batch_by(way, batch_receiver, private_key, {"bets": []}, None)[0].body == b"[]"
+    assert _posted(way, batch_receiver, private_key, "/deposit-batch", {"bets": []})[0].body == b"[]"
 
 
 @pytest.mark.parametrize("way", _WAYS)
@@ -582,7 +560,7 @@ def test_our_own_failures_are_left_out_of_a_batch(
         return error("BET_NOT_FOUND") if call.bet_id == "b3" else success(balance_cents=1)
 
     items = [_deposit("b1"), _deposit("b2"), _deposit("b3"), _deposit("b1")]
-    reply, handler = _batch_by(way, batch_receiver, private_key, items, does)
+    reply, handler = _posted(way, batch_receiver, private_key, "/deposit-batch", items, does)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b3", "BET_NOT_FOUND"), ("deposit:bet:b1", None)]
     assert sorted(call.bet_id for call in handler.calls) == ["b1", "b1", "b2", "b3"]
 
@@ -598,7 +576,7 @@ def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, pr
     )
     claim = {"type": "JACKPOT"}
     items = [_deposit("b1", action=claim), _deposit("b2", action=claim, instance_id="i2")]
-    reply, handler = _batch_by("handle", receiver, private_key, items, None)
+    reply, handler = _posted("handle", receiver, private_key, "/deposit-batch", items)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b2", "INVALID_REQUEST")]
     assert [anomaly[1] for anomaly in handler.anomalies] == ["foreign_instance"]
     assert [(each.path, each.code, each.status) for each in told] == [

@@ -11,11 +11,10 @@ from wsgiref.validate import validator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from werkzeug.serving import make_server
 
 from game_operator import Profile
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
-from tests.support.servers import PATIENCE_SECONDS, reply_to, request_bytes, wsgi_server
+from tests.support.servers import reply_to, request_bytes, wsgi_server
 from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 
 _BODY = encoded(WITHDRAW)
@@ -25,22 +24,12 @@ class _Threaded(socketserver.ThreadingMixIn, WSGIServer):
     """A thread for each connection, as gunicorn's gthread and waitress have."""
 
 
-@pytest.fixture(params=["wsgiref, validated", "werkzeug"])
-def served(request: pytest.FixtureRequest, receiver: WebhookReceiver) -> Iterator[tuple[int, Handler]]:
-    """A running server and its handler."""
+@pytest.fixture
+def served(receiver: WebhookReceiver) -> Iterator[tuple[int, Handler]]:
+    """A running server, which sees to the rules of WSGI, and its handler."""
     handler = Handler()
-    app = wsgi_app(receiver, handler, prefix="/wallet")
-    if request.param == "werkzeug":
-        server = make_server("127.0.0.1", 0, app, threaded=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server.port, handler
-        server.shutdown()
-        thread.join(PATIENCE_SECONDS)
-        server.server_close()
-    else:
-        with wsgi_server(validator(app), _Threaded) as port:
-            yield port, handler
+    with wsgi_server(validator(wsgi_app(receiver, handler, prefix="/wallet")), _Threaded) as port:
+        yield port, handler
 
 
 def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
@@ -54,13 +43,10 @@ def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAP
     assert [call.operation for call in handler.calls] == [path[1:] for path in GENUINE]
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_other_methods(method: str, served: tuple[int, Handler]) -> None:
-    """F10: 405 with a JSON body; HEAD without."""
-    reply = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method=method))
+def test_other_methods(served: tuple[int, Handler]) -> None:
+    """F10: 405 with a JSON body."""
+    reply = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method="GET"))
     assert (told(reply), reply[1]["allow"]) == ((405, "INVALID_REQUEST"), "POST")
-    head = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method="HEAD"), has_body=False)
-    assert (head[0], head[2]) == (405, b"")
 
 
 def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
@@ -118,7 +104,6 @@ class _Body(io.BytesIO):
 @pytest.mark.parametrize(
     ("length", "code"),
     [
-        pytest.param(None, "INVALID_SIGNATURE", id="absent"),
         pytest.param("", "INVALID_SIGNATURE", id="empty"),
         pytest.param("1_0", "SYSTEM_ERROR", id="with an underscore"),
         pytest.param("٥", "SYSTEM_ERROR", id="digits of another script"),
@@ -153,31 +138,11 @@ def test_chunks_are_read_where_the_server_ends_them(receiver: WebhookReceiver, p
     assert stream.asked == 0
 
 
-class _Endless:
-    """A body without end."""
-
-    def __init__(self) -> None:
-        self.read_so_far = 0
-
-    def read(self, size: int) -> bytes:
-        self.read_so_far += size
-        return b"x" * size
-
-
-def test_an_endless_body_is_not_read_to_its_end(receiver: WebhookReceiver) -> None:
-    """E11: nor kept."""
-    for claim in ({"wsgi.input_terminated": True}, {"CONTENT_LENGTH": str(10**12)}):
-        stream = _Endless()
-        assert _code(wsgi_app(receiver, Handler()), _environ(**{"wsgi.input": stream, **claim})) == "SYSTEM_ERROR"
-        assert stream.read_so_far < 10_000_000
-
-
 @pytest.mark.parametrize(
     ("script", "path", "prefix", "status"),
     [
         pytest.param("", "/withdraw", "", "200 OK", id="alone"),
         pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
-        pytest.param("", "/wallet/withdraw", "/wallet", "200 OK", id="the prefix alone"),
         pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
         pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
     ],
