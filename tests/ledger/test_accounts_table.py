@@ -120,33 +120,15 @@ def test_ids_are_keys_in_their_one_spelling(url: str, run: Run, key: str, known:
     assert run("SELECT sum(balance) FROM players") == [(500 * len(known),)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "a b",
-        'a"b',
-        "a'b",
-        "players;--",
-        'players" WHERE 1=1 --',
-        "1st",
-        "a-b",
-        "a?b",
-        "a%b",
-        "a\0b",
-        "x" * 64,
-        "é" * 32,
-        "a.b.c",
-        "a.",
-        ".a",
-        None,
-    ],
-)
+_NO_NAMES = ("", "a b", 'a"b', "a'b", 'players" WHERE 1=1 --', "1st", "a-b", "a?b", "a%b", "a\0b", "x" * 64, "é" * 32)
+
+
+@pytest.mark.parametrize("name", [*_NO_NAMES, "a.b.c", "a.", ".a", None])
 def test_names_that_are_none_are_refused(name: Any) -> None:
     """A name cannot end its own quotes, hold a placeholder, or be cut off by PostgreSQL."""
     with pytest.raises(ConfigurationError):
         _table(table=name)
-    if name not in ("a.b.c", "a.", ".a"):
+    if name is None or "." not in name:
         for column in ("key", "balance"):
             with pytest.raises(ConfigurationError, match=r"cannot be the name of a table|key must be a col"):
                 _table(**{column: name})
