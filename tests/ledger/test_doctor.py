@@ -15,9 +15,9 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
-from game_operator.ledger.doctor import examination, place_checks
+from game_operator.ledger.doctor import place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
-from game_operator.ledger.engine.tables import VERSION, toml_texts
+from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.staff.queries import survey
 from tests.support.calls import deposit, withdraw
 from tests.support.pgbouncer import PgBouncer
@@ -34,7 +34,6 @@ def now() -> int:
 
 
 NOW = now()
-TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
 def found(url: str, name: str) -> list[tuple[str, str]]:
@@ -48,13 +47,10 @@ def verdicts(url: str, name: str) -> set[str]:
     return {verdict for verdict, _ in found(url, name)}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def served(database_url: str) -> str:
     """The address of a ledger that has served one bet, on each kind of database."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    return with_a_bet(url)
+    return with_a_bet(database_url)
 
 
 def with_a_bet(url: str) -> str:
@@ -74,9 +70,6 @@ def on_sqlite(tmp_path: Path) -> str:
     folder = tmp_path / "private"
     folder.mkdir(0o700)
     return with_a_bet(f"sqlite:///{folder / 'wallet.db'}")
-
-
-# --- Every case -------------------------------------------------------------------------------------------------------
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
