@@ -15,6 +15,7 @@ from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
     Needs,
+    Posting,
     asks_operator,
     named_account,
 )
@@ -248,6 +249,15 @@ def test_what_a_bet_tells_of_its_rollback(call: WebhookCall, rules: Profile, tol
 
 
 # --- sources and accounts ---------------------------------------------------------------------------------------------
+
+
+def test_the_source_of_a_bet() -> None:
+    """A bet carries the name of its source, and so does what it moves."""
+    book = Book("staging")
+    book.accounts = {"p1": Account("p1", 700)}
+    applied(book, withdraw())
+    assert book.bets["b1"].source == book.changes.new_bets["b1"].source == "staging"
+    assert book.changes.postings == [Posting("p1", None, 500, "staging", "withdraw", "withdraw:bet:b1", 2_000)]
 
 
 @pytest.mark.parametrize("call", [deposit(), claim(), rollback(), withdraw()], ids=str)

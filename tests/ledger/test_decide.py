@@ -723,6 +723,25 @@ def test_applied_and_replayed(state: str, call: MovingCall, applied: bool, repla
     assert (outcome.applied, outcome.replayed) == (applied, replayed)
 
 
+@pytest.mark.parametrize(("rules", "player_id"), [(Profile(), "nobody"), (LENIENT, "p1"), (Profile(), "p1")])
+def test_an_early_rollback_is_a_repeat_the_second_time(rules: Profile, player_id: str) -> None:
+    """The first is none, and neither is one of another tx_id."""
+    book = after()
+    calls = [rollback(player_id=player_id, tx_id=tx_id) for tx_id in ("r", "r", "t")]
+    outcomes = [book.apply(call, Terms(rules=rules), clock_millis=1_000) for call in calls]
+    assert [each.replayed for each in outcomes] == [False, True, False]
+
+
+def test_a_lenient_success_is_repeated_word_for_word() -> None:
+    """SUCCESS to an early rollback is an answer like others."""
+    rules = Profile(unknown_rollback="success", duplicate_reply="verbatim")
+    book = after(rollback(), rules=rules)
+    book.apply(claim(), Terms(), clock_millis=2_000)
+    outcome = book.apply(rollback(), Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS, 1_000)
+    assert (outcome.replayed, outcome.anomaly) == (True, "")
+
+
 def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     """It is one call with the rollback that names it, and keeps the tx_id from another bet's."""
     book = after(withdraw(tx_id="t"), rollback(tx_id=None))
