@@ -49,6 +49,7 @@ WITHDRAW_2, DEPOSIT_2 = withdraw("b2", tx_id=withdraw().tx_id), deposit("b2", tx
 #: The anomalies that several cells leave.
 CONFLICTING, LATE, DISAGREES = "conflicting_withdraw", "deposit_after_rollback", "rollback_disagrees"
 OTHERS, UNDEBITED = "deposit_by_other_player", "rollback_of_undebited_bet"
+SECOND, EARLY, PAID = "second_deposit", "early_rollback", "rollback_after_deposit"
 
 
 def row(
@@ -97,13 +98,7 @@ WITHDRAWS = [
     row("TOMBSTONE", withdraw(player_id="nobody"), NO_PLAYER, why="unknown player"),
     row("TOMBSTONE", WITHDRAW_2, DUPLICATE, anomaly=CONFLICTING, why="the tx_id that it keeps, for another bet"),
     row("DECLINED", TOO_MUCH, TOO_LITTLE, why="the same"),
-    row(
-        "DECLINED",
-        withdraw(tx_id="t"),
-        DUPLICATE,
-        anomaly="second_withdraw",
-        why="other tx_id, though there is money",
-    ),
+    row("DECLINED", withdraw(tx_id="t"), DUPLICATE, anomaly="second_withdraw", why="other tx_id, with enough money"),
     row("DECLINED", withdraw(), DUPLICATE, anomaly=CONFLICTING, why="other amount"),
     row("DECLINED", withdraw(player_id="nobody", tx_id="t"), NO_PLAYER, why="unknown player"),
 ]
@@ -113,15 +108,7 @@ DEPOSITS = [
     row("unseen", deposit(player_id="nobody"), NO_PLAYER, anomaly="early_deposit", why="unknown player"),
     row("OPEN", deposit(), None, delta=WON_CENTS, to=CLOSED, why="won"),
     row("OPEN", deposit(amount_cents=0), None, to=CLOSED, why="lost"),
-    row(
-        "OPEN",
-        deposit(won_cents=WON_CENTS + 1),
-        None,
-        delta=WON_CENTS,
-        to=CLOSED,
-        anomaly="won_differs",
-        why="whatever it says was won",
-    ),
+    row("OPEN", deposit(won_cents=1), None, delta=WON_CENTS, to=CLOSED, anomaly="won_differs", why="says another"),
     row("OPEN", deposit(won_cents=WON_CENTS), None, delta=WON_CENTS, to=CLOSED, why="says it was won"),
     row("OPEN", deposit(player_id="p2"), NO_BET, anomaly=OTHERS, why="other player"),
     row("OPEN", deposit(player_id="nobody"), NO_PLAYER, anomaly="unknown_player", why="unknown player"),
@@ -129,47 +116,20 @@ DEPOSITS = [
     row("SPENT", deposit(player_id="p2"), ALREADY_CLOSED, anomaly="deposit_of_spent_bet", why="other player"),
     row("CLOSED", deposit(), None, why="the same"),
     row("CLOSED", deposit(round_id="r", won_cents=1), None, why="the same, told otherwise"),
-    row("CLOSED", deposit(tx_id="t"), ALREADY_CLOSED, anomaly="second_deposit", why="other tx_id"),
+    row("CLOSED", deposit(tx_id="t"), ALREADY_CLOSED, anomaly=SECOND, why="other tx_id"),
     row("CLOSED", deposit(amount_cents=1), DUPLICATE, anomaly="conflicting_deposit", why="other amount"),
     row("CLOSED", deposit(player_id="p2"), DUPLICATE, anomaly="conflicting_deposit", why="its tx_id, p2"),
     row("CLOSED", DEPOSIT_2, DUPLICATE, anomaly="conflicting_deposit", why="its tx_id for another bet"),
     row("CLOSED", deposit(player_id="p2", tx_id="t"), NO_BET, anomaly=OTHERS, why="other player"),
     row("CLOSED, by us", deposit(tx_id="t"), None, why="the first of the same amount"),
-    row(
-        "CLOSED, by us",
-        deposit(won_cents=1),
-        None,
-        anomaly="won_differs",
-        why="the first, which says that another was won",
-    ),
-    row(
-        "CLOSED, by us",
-        deposit(amount_cents=1),
-        ALREADY_CLOSED,
-        anomaly="second_deposit",
-        owed=1 - WON_CENTS,
-        why="a smaller amount",
-    ),
-    row(
-        "CLOSED, by us",
-        deposit(amount_cents=WON_CENTS + 1),
-        ALREADY_CLOSED,
-        anomaly="second_deposit",
-        owed=1,
-        why="a larger amount",
-    ),
+    row("CLOSED, by us", deposit(won_cents=1), None, anomaly="won_differs", why="the first, which says another"),
+    row("CLOSED, by us", deposit(amount_cents=1), ALREADY_CLOSED, anomaly=SECOND, owed=1 - WON_CENTS, why="less"),
+    row("CLOSED, by us", deposit(amount_cents=WON_CENTS + 1), ALREADY_CLOSED, anomaly=SECOND, owed=1, why="more"),
     row("CLOSED, by us", deposit(player_id="p2"), NO_BET, anomaly=OTHERS, why="other player"),
     row("ROLLED_BACK", deposit(), CANCELLED, anomaly=LATE, why="late"),
     row("ROLLED_BACK", deposit(player_id="p2"), NO_BET, anomaly=OTHERS, why="other player"),
     row("ROLLED_BACK, by us", deposit(), CANCELLED, anomaly=LATE, owed=WON_CENTS - WAGER_CENTS, why="late"),
-    row(
-        "ROLLED_BACK, by us",
-        deposit(amount_cents=WAGER_CENTS),
-        CANCELLED,
-        anomaly=LATE,
-        owed=0,
-        why="of what was refunded",
-    ),
+    row("ROLLED_BACK, by us", deposit(amount_cents=WAGER_CENTS), CANCELLED, anomaly=LATE, owed=0, why="as refunded"),
     row("ROLLED_BACK, by us", deposit(player_id="p2"), NO_BET, anomaly=OTHERS, why="other player"),
     row("TOMBSTONE", deposit(), CANCELLED, anomaly=LATE, why="late"),
     row("TOMBSTONE", deposit(player_id="p2"), CANCELLED, anomaly=LATE, why="other player"),
@@ -179,22 +139,14 @@ DEPOSITS = [
 ]
 
 ROLLBACKS = [
-    row("unseen", rollback(), NO_BET, to=TOMBSTONE, anomaly="early_rollback", why="early"),
-    row("unseen", rollback(tx_id=None), NO_BET, to=TOMBSTONE, anomaly="early_rollback", why="no tx_id"),
-    row(
-        "unseen", rollback(player_id="nobody"), NO_PLAYER, to=TOMBSTONE, anomaly="early_rollback", why="unknown player"
-    ),
+    row("unseen", rollback(), NO_BET, to=TOMBSTONE, anomaly=EARLY, why="early"),
+    row("unseen", rollback(tx_id=None), NO_BET, to=TOMBSTONE, anomaly=EARLY, why="no tx_id"),
+    row("unseen", rollback(player_id="nobody"), NO_PLAYER, to=TOMBSTONE, anomaly=EARLY, why="unknown player"),
     row("OPEN", rollback(), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="agrees"),
     row("OPEN", rollback(tx_id=None), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="no tx_id agrees"),
     row("OPEN", rollback(action="RAIN"), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="action is no content"),
     row(
-        "OPEN",
-        rollback(amount_cents=WAGER_CENTS + 1),
-        None,
-        delta=WAGER_CENTS,
-        to=ROLLED_BACK,
-        anomaly="amount_differs",
-        why="what was taken, whatever it says",
+        "OPEN", rollback(amount_cents=1), None, delta=WAGER_CENTS, to=ROLLED_BACK, anomaly="amount_differs", why="less"
     ),
     row("OPEN", rollback(amount_cents=WAGER_CENTS), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="says the wager"),
     row("OPEN", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
@@ -202,17 +154,10 @@ ROLLBACKS = [
     row("OPEN", rollback(player_id="nobody"), NO_PLAYER, anomaly="unknown_player", why="unknown player"),
     row("SPENT", rollback(), None, delta=WAGER_CENTS, to=ROLLED_BACK, why="agrees"),
     row("SPENT", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
-    row("CLOSED", rollback(), ALREADY_CLOSED, anomaly="rollback_after_deposit", why="agrees"),
+    row("CLOSED", rollback(), ALREADY_CLOSED, anomaly=PAID, why="agrees"),
     row("CLOSED", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
     row("CLOSED", rollback(player_id="p2"), NO_BET, anomaly=DISAGREES, why="other player"),
-    row(
-        "CLOSED, by us",
-        rollback(),
-        ALREADY_CLOSED,
-        anomaly="rollback_after_deposit",
-        owed=WAGER_CENTS - WON_CENTS,
-        why="agrees",
-    ),
+    row("CLOSED, by us", rollback(), ALREADY_CLOSED, anomaly=PAID, owed=WAGER_CENTS - WON_CENTS, why="agrees"),
     row("CLOSED, by us", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
     row("ROLLED_BACK, by us", rollback(), None, why="the first"),
     row("ROLLED_BACK, by us", rollback(tx_id=None), None, why="the first, no tx_id"),

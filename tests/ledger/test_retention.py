@@ -22,7 +22,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.retention import at_time, drop, dropping
 from tests.support.times import RunningClock
 
@@ -39,6 +39,7 @@ def with_body(call: WebhookCall) -> WebhookCall:
     return read_call(call.operation, encode_call(call), Profile())[0]
 
 
+CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
 PLAYED: tuple[WebhookCall, ...] = (
     withdraw("closed"),
     deposit("closed"),
@@ -368,42 +369,36 @@ def test_a_day_of_many_slices_that_is_left_half_way(
 
 
 @pytest.mark.parametrize(
-    ("statement", "expected"),
+    ("statements", "expected"),
     [
-        pytest.param(
+        row(
+            "balance_differs carried_differs checkpoint_differs",
+            "all that was carried forward",
             "DELETE FROM {p}carried",
-            {"balance_differs", "carried_differs", "checkpoint_differs"},
-            id="all that was carried forward",
         ),
-        pytest.param(
-            "UPDATE {p}calls SET amount_cents = amount_cents + 1 WHERE tx_id = 'claim-1'",
-            {"carried_differs", "folded_differs", "totals_differ"},
-            id="a claim whose posting is folded",
+        row(
+            "carried_differs folded_differs totals_differ",
+            "a claim whose posting is folded",
+            CALLED % ("amount_cents = amount_cents + 1", "claim-1"),
         ),
-        pytest.param(
-            "UPDATE {p}calls SET tx_id = 'claim-2' WHERE tx_id = 'claim-1'",
-            {"folded_differs"},
-            id="the name of a claim, which could be paid again",
+        row("folded_differs", "a claim that could be paid again", CALLED % ("tx_id = 'claim-2'", "claim-1")),
+        row(
+            "unknown_source folded_differs totals_differ", "the source of a claim", CALLED % ("source = 's'", "claim-1")
         ),
-        pytest.param(
-            "UPDATE {p}calls SET source = 's' WHERE tx_id = 'claim-1'",
-            {"unknown_source", "folded_differs", "totals_differ"},
-            id="the source of a claim",
-        ),
-        pytest.param("UPDATE {p}slices SET calls_digest = NULL", {"folded_differs"}, id="the digest"),
-        pytest.param(
+        row("folded_differs", "the digest", "UPDATE {p}slices SET calls_digest = NULL"),
+        row(
+            "carried_unasked slice_differs call_without_posting",
+            "that a day was folded",
             "UPDATE {p}slices SET folded_at_millis = NULL",
-            {"carried_unasked", "slice_differs", "call_without_posting"},
-            id="that a day was folded",
         ),
     ],
 )
-def test_damage_after_a_drop_is_found(database_url: str, statement: str, expected: set[str]) -> None:
+def test_damage_after_a_drop_is_found(database_url: str, statements: tuple[str, ...], expected: set[str]) -> None:
     """The sum carried forward must be that of the calls whose postings it stands for, and they are the same calls."""
     with SqlLedger(database_url) as ledger:
         played(ledger)
         assert drop(ledger)
-        damage(database_url, [statement])
+        damage(database_url, statements)
         assert kinds(ledger) == expected
 
 

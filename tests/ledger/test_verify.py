@@ -20,7 +20,7 @@ from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, run
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, row, run
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.retention import drop, keep_one
 
@@ -149,11 +149,6 @@ PAID_TOO = [
     POSTING % (1250, "deposit", "d2"),
     f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 1250, at_millis = {LATE} WHERE account = 'p1'",
 ]
-
-
-def row(expected: str, damaged: str, *statements: str) -> Any:  # Any: what pytest.param returns has no public name.
-    """Return a row of the table: what *statements* have damaged, and the kinds of findings that tell it."""
-    return pytest.param(statements, set(expected.split()), id=damaged)
 
 
 @pytest.mark.parametrize(
