@@ -9,7 +9,6 @@ from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import SqlLedger, Terms
 from game_operator.models.webhooks import DepositCall, RollbackCall
-from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.repairs import findings, lost, pay, repair, won
@@ -72,23 +71,6 @@ def test_what_is_not_repaired(ledger: SqlLedger, call: DepositCall, problem: str
     with pytest.raises(RepairRefusedError, match=problem):
         repair(ledger, call)
     assert ledger.balance("p1") == 10_400
-
-
-def test_a_bet_of_another_source(sqlite_url: str) -> None:
-    """The same bet under two sources is two bets, and each wallet settles its own."""
-    with SqlLedger(sqlite_url) as ledger:
-        for source in ("eu", "uk"):
-            ledger.add_source(source)
-        ledger.open_account("p1", Decimal("100.00"))
-        Wallet(ledger, source="eu").withdraw(withdraw("b1"))
-        with pytest.raises(RepairRefusedError, match="There is no bet 'b1'"):
-            repair(ledger, won(700), source="uk")
-        Wallet(ledger, source="uk").withdraw(withdraw("b1"))
-        assert repair(ledger, won(700), source="uk").balance_cents == 9_700
-        states = [bet.state for source in ("eu", "uk") if (bet := ledger.bet("b1", source=source)) is not None]
-        assert states == [BetState.OPEN, BetState.CLOSED]
-        assert repair(ledger, lost(), source="eu").balance_cents == 10_200
-        assert ledger.verify().findings == ()
 
 
 @pytest.mark.parametrize(
