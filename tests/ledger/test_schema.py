@@ -1,6 +1,5 @@
 """The tables: made, found, refused in words, and never touched without the right to (docs/reference/tables.md)."""
 
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -276,19 +275,6 @@ def test_a_password_that_is_not_escaped(url: str) -> None:
         with pytest.raises(ConfigurationError, match="percent-encode") as refused:
             read(url)
         assert "hunter2" not in str(refused.value)
-
-
-@pytest.mark.outside
-def test_a_server_that_cannot_be_reached_is_told_in_sentences() -> None:
-    """The lines of libpq are sentences, and the last one asks; what to look at follows, and no password."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(LedgerUnavailableError) as failed:
-        SqlLedger(f"postgresql://u:hunter2@127.0.0.1:{port}/x", patience_seconds=0.01)
-    told = str(failed.value)
-    assert "Connection refused. Is the server running on that host and accepting TCP/IP connections? Check its" in told
-    assert told.endswith("Check its address and password, and that the server runs.")
-    assert "hunter2" not in told
 
 
 @pytest.mark.parametrize("path", ["casino", '""', "pg_catalog"])
