@@ -133,19 +133,17 @@ def _django(url: str, *, autocommit: bool = True) -> Iterator[_Nested]:
         yield _Nested(nested, nested if autocommit else outer)
 
 
-_KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] = {
-    "sqlite3": ("sqlite", _sqlite3),
-    "psycopg": ("postgres", _psycopg),
-    **{
-        f"{name}, {database}": (database, opens)
-        for name, opens in {
-            "sqlalchemy": _alchemy,
-            "sqlalchemy session in another's transaction": _alchemy_joined,
-            "django": _django,
-            "django without autocommit": partial(_django, autocommit=False),
-        }.items()
-        for database in ("sqlite", "postgres")
-    },
+_Opens = Callable[[str], AbstractContextManager[_Nested]]
+_OF_LIBRARIES: dict[str, _Opens] = {
+    "sqlalchemy": _alchemy,
+    "sqlalchemy session in another's transaction": _alchemy_joined,
+    "django": _django,
+    "django without autocommit": partial(_django, autocommit=False),
+}
+_KINDS: dict[str, tuple[str, _Opens]] = {"sqlite3": ("sqlite", _sqlite3), "psycopg": ("postgres", _psycopg)} | {
+    f"{name}, {database}": (database, opens)
+    for name, opens in _OF_LIBRARIES.items()
+    for database in ("sqlite", "postgres")
 }
 
 
