@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.raw_sql import run
 from tests.support.sqlite_tables import sqlite_url_in
 from tests.support.times import RunningClock
 
@@ -57,3 +58,13 @@ def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a database in a file, for what no database decides."""
     return sqlite_url_in(tmp_path, request)
+
+
+@pytest.fixture
+def clerk(postgres_url: str) -> Iterator[str]:
+    """A role that can log in, and has no rights; its name is one that has to be quoted."""
+    role = "Clerk of " + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f'CREATE ROLE "{role}" LOGIN')
+    yield role
+    run(postgres_url, f'DROP OWNED BY "{role}" CASCADE')
+    run(postgres_url, f'DROP ROLE "{role}"')

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -145,35 +146,26 @@ def test_partitions_refuse_changes(ledger: SqlLedger, postgres_url: str) -> None
                 run(postgres_url, statement)
 
 
-def test_a_day_is_archived_and_dropped(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
+def test_a_day_is_archived_and_dropped(ledger: SqlLedger, postgres_url: str, clerk: str, tmp_path: Path) -> None:
     """The books stay as they are, and all of it by a user without rights to make tables."""
     day = age(postgres_url, 100)
     close_and_seal(ledger)
     before = ledger.totals().by_currency()
-    role = "keeper_" + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f"CREATE ROLE {role} LOGIN")
-    try:
-        for statement in (
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-            *(f"GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO {role}" for name in ("make", "fold")),
-        ):
-            run(postgres_url, statement)
-        url = postgres_url.replace("user=postgres", f"user={role}")
-        with SqlLedger(url, migrate=False) as keeper:
-            assert number(day) in keeper._read(lambda: partitioned_days(P))
-            report = keeper.maintain(drop_after=QUARTER, archive=tmp_path)
-            assert [(each.day, each.postings) for each in report.dropped] == [(str(day), 3)]
-            with Path(report.dropped[0].file).open(newline="") as file:
-                assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
-            assert number(day) not in keeper._read(lambda: partitioned_days(P))
-            assert keeper._write(lambda: fold_day(P, number(day))) == ("missing", 0)
-            assert keeper._write(lambda: make_day(P, str(today() + timedelta(20)))) == "made"
-            assert keeper.apply(withdraw("b2")).applied
-            assert keeper.verify().sound
-            assert keeper.verify(full=True).sound
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")
+    run(postgres_url, f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "{clerk}"')
+    for name in ("make", "fold"):
+        run(postgres_url, f'GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO "{clerk}"')
+    with SqlLedger(postgres_url.replace("user=postgres", f"user={quote(clerk)}"), migrate=False) as keeper:
+        assert number(day) in keeper._read(lambda: partitioned_days(P))
+        report = keeper.maintain(drop_after=QUARTER, archive=tmp_path)
+        assert [(each.day, each.postings) for each in report.dropped] == [(str(day), 3)]
+        with Path(report.dropped[0].file).open(newline="") as file:
+            assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+        assert number(day) not in keeper._read(lambda: partitioned_days(P))
+        assert keeper._write(lambda: fold_day(P, number(day))) == ("missing", 0)
+        assert keeper._write(lambda: make_day(P, str(today() + timedelta(20)))) == "made"
+        assert keeper.apply(withdraw("b2")).applied
+        assert keeper.verify().sound
+        assert keeper.verify(full=True).sound
     assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
     assert rows(postgres_url, "SELECT account, cents, last_id FROM {p}carried") == [("p1", 10_750, 3)]
     assert ledger.totals().by_currency()[0].wins == before[0].wins

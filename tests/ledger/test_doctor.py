@@ -252,16 +252,6 @@ def test_settings_and_rights_that_are_wrong(on_postgres: str) -> None:
         assert [each for each, text in said if part in text] == [verdict], (statement, said)
 
 
-@pytest.fixture
-def role(on_postgres: str) -> Iterator[str]:
-    """A role that may log in and may not do anything."""
-    name = "clerk_" + on_postgres.partition("///")[2].partition("?")[0]
-    run_sql(on_postgres, f"CREATE ROLE {name} LOGIN")
-    yield name
-    run_sql(on_postgres, f"DROP OWNED BY {name} CASCADE")
-    run_sql(on_postgres, f"DROP ROLE {name}")
-
-
 ROLES = [
     ("SELECT", ""),
     ("INSERT, UPDATE", ""),
@@ -270,15 +260,15 @@ ROLES = [
 ]
 
 
-def test_roles_with_too_many_rights(on_postgres: str, role: str) -> None:
+def test_roles_with_too_many_rights(on_postgres: str, clerk: str) -> None:
     """A wallet inserts and updates. Who does not serve must not update, and nobody deletes but maintain."""
-    run_sql(on_postgres, f"GRANT UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+    run_sql(on_postgres, f'GRANT UPDATE ON ALL TABLES IN SCHEMA public TO "{clerk}"')
     assert "and cannot be a wallet" in found(on_postgres, "rights")[0][1]
-    run_sql(on_postgres, f"REVOKE UPDATE ON ALL TABLES IN SCHEMA public FROM {role}")
+    run_sql(on_postgres, f'REVOKE UPDATE ON ALL TABLES IN SCHEMA public FROM "{clerk}"')
     for grant, expected in ROLES:
-        run_sql(on_postgres, f"GRANT {grant} ON ALL TABLES IN SCHEMA public TO {role}")
+        run_sql(on_postgres, f'GRANT {grant} ON ALL TABLES IN SCHEMA public TO "{clerk}"')
         findings = [text for verdict, text in found(on_postgres, "rights") if verdict == "finding"]
-        assert [(role in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
+        assert [(clerk in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
 
 
 def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

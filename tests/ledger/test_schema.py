@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -172,16 +171,6 @@ def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:
             SqlLedger(url)
     finally:
         postgres.drop_database(url)
-
-
-@pytest.fixture
-def clerk(postgres_url: str) -> Iterator[str]:
-    """A role that can log in, and has no rights."""
-    role = "Clerk of " + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f'CREATE ROLE "{role}" LOGIN')
-    yield role
-    run(postgres_url, f'DROP OWNED BY "{role}"')
-    run(postgres_url, f'DROP ROLE "{role}"')
 
 
 @pytest.mark.outside
