@@ -44,11 +44,7 @@ HISTORIES = [
     pytest.param(call(), NONE, id="nothing"),
     pytest.param(call(BET), Spent(500, 0, 0, 500, 0), id="an open bet"),
     pytest.param(call(BET, LOSS), Spent(500, 0, 0, 0, 0), id="lost"),
-    pytest.param(
-        call(BET, *[WIN] * 2),
-        Spent(500, 700, 0, 0, 0),
-        id="won",
-    ),
+    pytest.param(call(BET, WIN, WIN), Spent(500, 700, 0, 0, 0), id="won"),
     pytest.param(call(BET, rollback("b1")), Spent(500, 0, 500, 0, 0), id="rolled back"),
     pytest.param(call(withdraw("b1", amount_cents=99_999)), NONE, id="declined"),
     pytest.param(call(rollback("b1"), withdraw("b1")), NONE, id="a tombstone"),
@@ -72,11 +68,7 @@ HISTORIES = [
     pytest.param(settled_then(won(100), WIN), Spent(500, 700, 0, 0, 0), id="paid the rest"),
     pytest.param(settled_then(won(700), LITTLE), Spent(500, 100, 0, 0, 0), id="taken back"),
     pytest.param(settled_then(lost(), WIN), Spent(500, 200, 500, 0, 0), id="paid above the refund"),
-    pytest.param(
-        settled_then(lost(), LITTLE),
-        Spent(500, 0, 100, 0, 0),
-        id="a part taken back",
-    ),
+    pytest.param(settled_then(lost(), LITTLE), Spent(500, 0, 100, 0, 0), id="a part taken back"),
 ]
 
 
