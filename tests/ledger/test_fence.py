@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
@@ -30,6 +31,7 @@ from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import JoinedWallet
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.joined_wallets import of_sqlite3
 from tests.support.ledgers import store_of
 from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
@@ -64,26 +66,8 @@ class Stage(NamedTuple):
 
     def in_joined_wallet(self, write: Callable[[JoinedWallet], object]) -> None:
         """Write by a JoinedWallet, which opens and commits the transactions."""
-
-        def transaction() -> Any:
-            connection = connected(self.url)
-            return connection if isinstance(connection, psycopg.Connection) else _Committed(connection)
-
+        transaction = partial(of_sqlite3 if is_sqlite(self.url) else psycopg.connect, self.url)
         write(JoinedWallet(self.ledger, transaction))
-
-
-class _Committed:
-    """A transaction of sqlite3 as a block, which does not close its connection by itself."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._connection
-
-    def __exit__(self, kind: object, *_exc: object) -> None:
-        self._connection.rollback() if kind else self._connection.commit()
-        self._connection.close()
 
 
 def connected(url: str) -> Any:
