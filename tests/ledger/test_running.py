@@ -26,6 +26,7 @@ from tests.support.documents import ROOT, ShellBlock, shell_blocks
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import find_binaries
+from tests.support.replication import follow
 
 PAGE = ROOT / "docs" / "how-to" / "runbook.md"
 BLOCKS = shell_blocks(PAGE)
@@ -104,8 +105,7 @@ def test_the_primary_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with PostgresServer(settings={"wal_level": "replica"}) as primary, PostgresServer() as standby:
         url = primary.create_database()
         _bets(url)
-        standby.stop(immediate=True)
-        _become_standby(standby, primary)
+        follow(standby, str(primary.folder))
         primary.kill()
         monkeypatch.chdir(tmp_path)
         _run_section("The primary is lost", monkeypatch, url.replace(str(primary.folder), str(standby.folder)))
@@ -121,16 +121,6 @@ def test_the_standby_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
         execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'standby1'")
         execute(url, "SELECT pg_reload_conf()")
         _run_section("The standby is lost", monkeypatch, url)
-
-
-def _become_standby(standby: PostgresServer, primary: PostgresServer) -> None:
-    data = standby.folder / "data"
-    data.rename(standby.folder / "former")
-    source = f"host={primary.folder} port=5432 user=postgres"
-    standby.run(
-        "pg_basebackup", "--dbname", source, "--pgdata", str(data), "--checkpoint=fast", "--write-recovery-conf"
-    )
-    standby.start()
 
 
 @pytest.mark.outside
