@@ -67,23 +67,6 @@ def test_a_bet_opened_and_closed() -> None:
     assert book.changes.accounts == {"p1": Account("p1", 1_450, 2_001)}
 
 
-@pytest.mark.parametrize(
-    ("call", "written"),
-    [
-        pytest.param(withdraw(), True, id="debit"),
-        pytest.param(withdraw(amount_cents=701), True, id="decline"),
-        pytest.param(rollback(), True, id="tombstone"),
-        pytest.param(deposit(), True, id="anomaly"),
-        pytest.param(ask_balance(), False, id="balance"),
-    ],
-)
-def test_what_has_to_be_written(call: WebhookCall, written: bool) -> None:
-    """A ledger commits only where there is something."""
-    book = book_of(p1=700)
-    applied(book, call)
-    assert bool(book.changes) is written
-
-
 # --- what is kept to look at ------------------------------------------------------------------------------------------
 
 
