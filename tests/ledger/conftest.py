@@ -35,23 +35,17 @@ def clock() -> RunningClock:
     return RunningClock()
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database of each kind."""
-    return _database(request, tmp_path)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The same."""
-    return _database(request, tmp_path)
-
-
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a database of each kind."""
     if request.param == "sqlite":
         return sqlite_url_in(tmp_path, request)
     url: str = request.getfixturevalue("postgres_url")
     return url
+
+
+url, database_url = (
+    pytest.fixture(params=["sqlite", "postgres"], name=name)(_database) for name in ("url", "database_url")
+)
 
 
 @pytest.fixture
