@@ -20,8 +20,7 @@ from game_operator.ledger.books import maintain, retention
 from game_operator.ledger.books.maintain import Maintenance
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
-from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.calls import claim, deposit, rollback, with_body, withdraw
 from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.retention import at_time, drop, dropping
 from tests.support.times import RunningClock
@@ -32,11 +31,6 @@ DAY = 86_400_000
 QUARTER = timedelta(days=90)
 VERBATIM = Terms(rules=Profile(duplicate_reply="verbatim"))
 FAR_MILLIS = 4_102_444_800_000
-
-
-def with_body(call: WebhookCall) -> WebhookCall:
-    """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
@@ -141,8 +135,8 @@ def test_known_again_the_day_before_it_may_be_dropped(database_url: str) -> None
         pytest.param({"drop_after": 90.0 * DAY}, TypeError, "drop_after", id="a float"),
         pytest.param({"archive": Path()}, ValueError, "without drop_after", id="an archive of nothing"),
         *(
-            pytest.param({"drop_after": QUARTER, "archive": wrong}, NotADirectoryError, "archive is '", id=wrong)
-            for wrong in ("", "missing", __file__)
+            pytest.param({"drop_after": QUARTER, "archive": wrong}, NotADirectoryError, "archive is '", id=why)
+            for why, wrong in (("at nothing", ""), ("nowhere", "missing"), ("at a file", __file__))
         ),
     ],
 )
