@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.raw_sql import run
 from tests.support.times import RunningClock
 
 pytest.register_assert_rewrite("tests.ledger_contract")
@@ -30,3 +31,13 @@ def anyio_backend() -> str:
 def clock() -> RunningClock:
     """A clock for a ledger on SQLite; PostgreSQL has its own."""
     return RunningClock()
+
+
+@pytest.fixture
+def clerk(postgres_url: str) -> Iterator[str]:
+    """A role that can log in, and has no rights; its name is one that has to be quoted."""
+    role = "Clerk of " + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f'CREATE ROLE "{role}" LOGIN')
+    yield role
+    run(postgres_url, f'DROP OWNED BY "{role}" CASCADE')
+    run(postgres_url, f'DROP ROLE "{role}"')

@@ -15,10 +15,9 @@ from game_operator.ledger import Accounts, AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-from tests.support.raw_sql import path_in
-from tests.support.sqlite_tables import sqlite_url_in
+from tests.support.raw_sql import rows
 
-pytestmark = [pytest.mark.drawn(6, url=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 
 class Purses:
@@ -59,23 +58,12 @@ class AsyncPurses(Purses):
         return Cents(row[0])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def url(database_url: str) -> str:
     """A database with the operator's purses."""
-    if request.param == "sqlite":
-        url = sqlite_url_in(tmp_path, request)
-        with closing(sqlite3.connect(path_in(url), isolation_level=None)) as file:
-            _make(file)
-        return url
-    address: str = request.getfixturevalue("postgres_url")
-    with psycopg.connect(address, autocommit=True) as connection:
-        _make(connection)
-    return address
-
-
-def _make(connection: Any) -> None:
-    connection.execute("CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
-    connection.execute("INSERT INTO purses VALUES ('p1', 700, 300), ('p2', 1000, 0)")
+    rows(database_url, "CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
+    rows(database_url, "INSERT INTO purses VALUES ('p1', 700, 300), ('p2', 1000, 0)")
+    return database_url
 
 
 @pytest.fixture
@@ -162,17 +150,15 @@ def test_in_the_callers_transaction_it_is_given_the_callers_connection(
     assert ledger.balance("p1") == 1000
 
 
-async def test_an_object_may_be_awaited(postgres_url: str) -> None:
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+async def test_an_object_may_be_awaited(url: str) -> None:
     """AsyncAccounts on PostgreSQL, alone and joined."""
-    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
-        await connection.execute("CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
-        await connection.execute("INSERT INTO purses VALUES ('p1', 700, 300)")
-        await connection.commit()
-        async with AsyncSqlLedger(postgres_url, accounts=AsyncPurses("%s")) as ledger:
-            assert (await ledger.apply(withdraw())).balance_cents == 500
-            assert (await ledger.apply(deposit(), connection=connection)).balance_cents == 1750
-            await connection.rollback()
-            assert await ledger.balance("p1") == 500
+    connecting = psycopg.AsyncConnection.connect(url)
+    async with await connecting as connection, AsyncSqlLedger(url, accounts=AsyncPurses("%s")) as ledger:
+        assert (await ledger.apply(withdraw())).balance_cents == 500
+        assert (await ledger.apply(deposit(), connection=connection)).balance_cents == 1750
+        await connection.rollback()
+        assert await ledger.balance("p1") == 500
 
 
 def test_what_cannot_be_awaited_is_refused_in_words(database_url: str) -> None:

@@ -8,13 +8,12 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, RetryRefusedError
 from game_operator.ledger import AnomalyRecord, SqlLedger, Terms
-from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import WebhookReceiver
 from game_operator.webhooks.authenticators import WebhookRequest
-from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.calls import claim, deposit, rollback, with_body, withdraw
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
@@ -25,11 +24,6 @@ class Anybody:
     """Lets every call in."""
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
-
-
-def with_body(call: WebhookCall) -> WebhookCall:
-    """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 def opened(url: str) -> SqlLedger:

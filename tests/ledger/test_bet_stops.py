@@ -8,7 +8,6 @@ from contextlib import closing
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
 
 from game_operator.codes import BetState
@@ -19,7 +18,7 @@ from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from tests.ledger.test_fence import connected
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite, rows
+from tests.support.raw_sql import rows
 
 STOP: dict[str, str] = {"actor": "ann", "reason": "game pays too much"}
 NO_TERMS = Terms(account_of=lambda call: call.player_id)
@@ -148,10 +147,6 @@ async def test_awaited(database_url: str) -> None:
         await ledger.apply(withdraw("first"))
         await ledger.stop_bets(**STOP)
         assert (await ledger.apply(withdraw("new"))).code == "LIMIT_EXCEEDED"
-        if not is_sqlite(database_url):
-            async with await psycopg.AsyncConnection.connect(database_url) as connection:
-                outcome = await ledger.apply(withdraw("joined"), connection=connection)
-            assert outcome.code == "LIMIT_EXCEEDED"
         assert await ledger.start_bets(actor="bob", reason="fixed")
         assert (await ledger.apply(withdraw("newer"))).applied
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -176,40 +176,32 @@ class History:
         if found is None:
             return
         row, is_news = found
-        at_once, undo = self._statements(kind, row)
-        damage(self.calendar.url, [at_once])
+        at_once, undo = _statements(kind, row)
+        damage(self.calendar.url, at_once)
         said = f"{kind} {row}"
         assert self.ledger.verify(full=True).findings, said
         if is_news:
             assert self.ledger.verify().findings, said
         if not is_news or kind.table != "postings":  # What is sealed as it is must stay so.
             self._found_in_time(said)
-        damage(self.calendar.url, [undo])
+        damage(self.calendar.url, undo)
         self._sound_again(said)
         self.damaged += 1
 
-    def _row(self, kind: Damage) -> tuple[dict[str, Any], bool] | None:
-        """Return a row to damage, and whether it came after the checkpoint."""
-        url, wants_news = self.calendar.url, kind.since is not None and self.random.random() < 0.5
-        where = kind.where
+    def _row(self, kind: Damage) -> tuple[str, bool] | None:
+        """Return which row to damage, as a condition, and whether it came after the checkpoint."""
+        wants_news = kind.since is not None and self.random.random() < 0.5
+        where, keys = kind.where, _KEYS[kind.table]
         if kind.since is not None:
             where += f" AND {'' if wants_news or kind.since == '1 = 1' else 'NOT '}{kind.since}"
         if kind.column_of_time:
             where += f" AND {kind.column_of_time} < {self.calendar() // DAY_MILLIS * DAY_MILLIS}"
-        found = rows(url, f"SELECT * FROM {{p}}{kind.table} AS {kind.table} WHERE {where}")
+        sql = f"SELECT {', '.join(keys)} FROM {{p}}{kind.table} AS {kind.table} WHERE {where}"
+        found = rows(self.calendar.url, sql)
         if not found:
             return None
-        return dict(zip(_columns(url, kind.table), self.random.choice(sorted(found, key=str)), strict=True)), wants_news
-
-    def _statements(self, kind: Damage, row: dict[str, Any]) -> tuple[str, str]:
-        """Return what damages *row*, and what undoes it."""
-        values = {name: _literal(value, of_sqlite=is_sqlite(self.calendar.url)) for name, value in row.items()}
-        where = " AND ".join(f"{name} = {values[name]}" for name in _KEYS[kind.table])
-        if kind.column is not None:
-            text = f"UPDATE {{p}}{kind.table} SET {kind.column} = {kind.column} %s 1 WHERE {where}"
-            return text % "+", text % "-"
-        insert = f"INSERT INTO {{p}}{kind.table} ({', '.join(row)}) VALUES ({', '.join(values.values())})"
-        return f"DELETE FROM {{p}}{kind.table} WHERE {where}", insert
+        chosen = zip(keys, self.random.choice(sorted(found, key=str)), strict=True)
+        return " AND ".join(f"{key} = '{value}'" for key, value in chosen), wants_news
 
     def _found_in_time(self, said: str) -> None:
         """Maintain night after night until the damage is found, which is so within 30 days."""
@@ -254,22 +246,14 @@ _KEYS = {
 }
 
 
-def _columns(url: str, table: str) -> list[str]:
-    if is_sqlite(url):
-        return [row[1] for row in rows(url, f"PRAGMA table_info({{p}}{table})")]
-    sql = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 ORDER BY attnum"
-    return [row[0] for row in rows(url, sql, f"game_operator_{table}")]
-
-
-def _literal(value: object, *, of_sqlite: bool) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    assert isinstance(value, bytes)
-    return f"X'{value.hex()}'" if of_sqlite else f"'\\x{value.hex()}'"
+def _statements(kind: Damage, row: str) -> tuple[list[str], list[str]]:
+    """Return what damages *row*, and what undoes it."""
+    table = f"{{p}}{kind.table}"
+    if kind.column is not None:
+        text = f"UPDATE {table} SET {kind.column} = {kind.column} %s 1 WHERE {row}"
+        return [text % "+"], [text % "-"]
+    kept = f"CREATE TABLE kept AS SELECT * FROM {table} WHERE {row}"
+    return [kept, f"DELETE FROM {table} WHERE {row}"], [f"INSERT INTO {table} SELECT * FROM kept", "DROP TABLE kept"]
 
 
 #: What may happen next, and how often it does.

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -145,35 +146,26 @@ def test_partitions_refuse_changes(ledger: SqlLedger, postgres_url: str) -> None
                 run(postgres_url, statement)
 
 
-def test_a_day_is_archived_and_dropped(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
+def test_a_day_is_archived_and_dropped(ledger: SqlLedger, postgres_url: str, clerk: str, tmp_path: Path) -> None:
     """The books stay as they are, and all of it by a user without rights to make tables."""
     day = age(postgres_url, 100)
     close_and_seal(ledger)
     before = ledger.totals().by_currency()
-    role = "keeper_" + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f"CREATE ROLE {role} LOGIN")
-    try:
-        for statement in (
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
-            *(f"GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO {role}" for name in ("make", "fold")),
-        ):
-            run(postgres_url, statement)
-        url = postgres_url.replace("user=postgres", f"user={role}")
-        with SqlLedger(url, migrate=False) as keeper:
-            assert number(day) in keeper._read(lambda: partitioned_days(P))
-            report = keeper.maintain(drop_after=QUARTER, archive=tmp_path)
-            assert [(each.day, each.postings) for each in report.dropped] == [(str(day), 3)]
-            with Path(report.dropped[0].file).open(newline="") as file:
-                assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
-            assert number(day) not in keeper._read(lambda: partitioned_days(P))
-            assert keeper._write(lambda: fold_day(P, number(day))) == ("missing", 0)
-            assert keeper._write(lambda: make_day(P, str(today() + timedelta(20)))) == "made"
-            assert keeper.apply(withdraw("b2")).applied
-            assert keeper.verify().sound
-            assert keeper.verify(full=True).sound
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")
+    run(postgres_url, f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "{clerk}"')
+    for name in ("make", "fold"):
+        run(postgres_url, f'GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO "{clerk}"')
+    with SqlLedger(postgres_url.replace("user=postgres", f"user={quote(clerk)}"), migrate=False) as keeper:
+        assert number(day) in keeper._read(lambda: partitioned_days(P))
+        report = keeper.maintain(drop_after=QUARTER, archive=tmp_path)
+        assert [(each.day, each.postings) for each in report.dropped] == [(str(day), 3)]
+        with Path(report.dropped[0].file).open(newline="") as file:
+            assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+        assert number(day) not in keeper._read(lambda: partitioned_days(P))
+        assert keeper._write(lambda: fold_day(P, number(day))) == ("missing", 0)
+        assert keeper._write(lambda: make_day(P, str(today() + timedelta(20)))) == "made"
+        assert keeper.apply(withdraw("b2")).applied
+        assert keeper.verify().sound
+        assert keeper.verify(full=True).sound
     assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
     assert rows(postgres_url, "SELECT account, cents, last_id FROM {p}carried") == [("p1", 10_750, 3)]
     assert ledger.totals().by_currency()[0].wins == before[0].wins
@@ -319,22 +311,14 @@ def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgr
     assert is_sound_but_for_a_digest(ledger)
 
 
-#: What one session does, and what another that has waited for it is told then.
-AT_ONCE = {
-    "make": (("make",), "there"),
-    "fold": (("fold",), "(missing,0)"),
-}
-
-
-@pytest.mark.parametrize("case", AT_ONCE)
-def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, case: str) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("make", "there"), ("fold", "(missing,0)")])
+def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, name: str, expected: str) -> None:
     """The one that has waited finds it done, even if it has looked at the partition before."""
-    names, expected = AT_ONCE[case]
-    day = str(today() + timedelta(20)) if case == "make" else str(age(postgres_url, 100))
+    day = str(today() + timedelta(20)) if name == "make" else str(age(postgres_url, 100))
     close_and_seal(ledger)
-    calls = [f"SELECT CAST({P}{name}_day('{day}') AS text)".encode() for name in names]
+    call = f"SELECT CAST({P}{name}_day('{day}') AS text)".encode()
     # On a busy machine the other one must not give up before it is seen to wait.
-    run(postgres_url, f"ALTER FUNCTION {{p}}{names[0]}_day(date) SET lock_timeout = '30s'")
+    run(postgres_url, f"ALTER FUNCTION {{p}}{name}_day(date) SET lock_timeout = '30s'")
     with (
         ThreadPoolExecutor(1) as thread,
         psycopg.connect(postgres_url) as first,
@@ -342,12 +326,11 @@ def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, case: st
     ):
         # What it has planned and looked up before, it does not look up again.
         for each in (str(today()), "2020-01-01"):
-            other.execute(f"SELECT {P}{names[0]}_day('{each}')".encode())
+            other.execute(f"SELECT {P}{name}_day('{each}')".encode())
             other.commit()
         other.execute("SELECT to_regclass(%s)", [part(date.fromisoformat(day))])
-        for call in calls:
-            first.execute(call)
-        answer = thread.submit(lambda: other.execute(calls[0]).fetchone())
+        first.execute(call)
+        answer = thread.submit(lambda: other.execute(call).fetchone())
         while rows(postgres_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == []:
             assert not answer.done()
         first.commit()

@@ -15,9 +15,9 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
-from game_operator.ledger.doctor import examination, place_checks
+from game_operator.ledger.doctor import place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
-from game_operator.ledger.engine.tables import VERSION, toml_texts
+from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.staff.queries import survey
 from tests.support.calls import deposit, withdraw
 from tests.support.pgbouncer import PgBouncer
@@ -34,7 +34,6 @@ def now() -> int:
 
 
 NOW = now()
-TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
 def found(url: str, name: str) -> list[tuple[str, str]]:
@@ -48,13 +47,10 @@ def verdicts(url: str, name: str) -> set[str]:
     return {verdict for verdict, _ in found(url, name)}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def served(database_url: str) -> str:
     """The address of a ledger that has served one bet, on each kind of database."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    return with_a_bet(url)
+    return with_a_bet(database_url)
 
 
 def with_a_bet(url: str) -> str:
@@ -74,9 +70,6 @@ def on_sqlite(tmp_path: Path) -> str:
     folder = tmp_path / "private"
     folder.mkdir(0o700)
     return with_a_bet(f"sqlite:///{folder / 'wallet.db'}")
-
-
-# --- Every case -------------------------------------------------------------------------------------------------------
 
 
 # --- Both databases ---------------------------------------------------------------------------------------------------
@@ -259,16 +252,6 @@ def test_settings_and_rights_that_are_wrong(on_postgres: str) -> None:
         assert [each for each, text in said if part in text] == [verdict], (statement, said)
 
 
-@pytest.fixture
-def role(on_postgres: str) -> Iterator[str]:
-    """A role that may log in and may not do anything."""
-    name = "clerk_" + on_postgres.partition("///")[2].partition("?")[0]
-    run_sql(on_postgres, f"CREATE ROLE {name} LOGIN")
-    yield name
-    run_sql(on_postgres, f"DROP OWNED BY {name} CASCADE")
-    run_sql(on_postgres, f"DROP ROLE {name}")
-
-
 ROLES = [
     ("SELECT", ""),
     ("INSERT, UPDATE", ""),
@@ -277,15 +260,15 @@ ROLES = [
 ]
 
 
-def test_roles_with_too_many_rights(on_postgres: str, role: str) -> None:
+def test_roles_with_too_many_rights(on_postgres: str, clerk: str) -> None:
     """A wallet inserts and updates. Who does not serve must not update, and nobody deletes but maintain."""
-    run_sql(on_postgres, f"GRANT UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+    run_sql(on_postgres, f'GRANT UPDATE ON ALL TABLES IN SCHEMA public TO "{clerk}"')
     assert "and cannot be a wallet" in found(on_postgres, "rights")[0][1]
-    run_sql(on_postgres, f"REVOKE UPDATE ON ALL TABLES IN SCHEMA public FROM {role}")
+    run_sql(on_postgres, f'REVOKE UPDATE ON ALL TABLES IN SCHEMA public FROM "{clerk}"')
     for grant, expected in ROLES:
-        run_sql(on_postgres, f"GRANT {grant} ON ALL TABLES IN SCHEMA public TO {role}")
+        run_sql(on_postgres, f'GRANT {grant} ON ALL TABLES IN SCHEMA public TO "{clerk}"')
         findings = [text for verdict, text in found(on_postgres, "rights") if verdict == "finding"]
-        assert [(role in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
+        assert [(clerk in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
 
 
 def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

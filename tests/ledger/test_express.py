@@ -68,19 +68,6 @@ def test_a_nul_is_refused_and_not_cut_off(postgres_url: str) -> None:
         assert ledger.balance("player-1") == 1000
 
 
-def test_all_of_a_lone_withdraw_is_stored(postgres_url: str) -> None:
-    """What went as text comes back with its type, and what is absent as None."""
-    call = _withdraw("bet-1")
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("player-1", Decimal(10))
-        outcome = ledger.apply(call)
-        bet = ledger.bet("bet-1")
-    assert (outcome.code, outcome.balance_cents, outcome.applied) == (None, 900, True)
-    assert bet is not None
-    assert (bet.wager_cents, bet.game, bet.round_id, bet.state) == (100, None, None, "OPEN")
-    assert (bet.withdraw_tx_id, bet.withdraw_digest) == ("withdraw:bet:bet-1", call.body_digest)
-
-
 async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> None:
     """A call that fails rolls back, and the next one is applied as if nothing had been."""
 

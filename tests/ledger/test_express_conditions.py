@@ -118,14 +118,7 @@ def test_all_of_a_batch_is_stored(ledger: SqlLedger) -> None:
     assert (rain.state, rain.withdraw_digest) == (BetState.SPENT, spent.body_digest)
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        pytest.param(Terms(may_bet=lambda *_told: None), id="may_bet"),
-        pytest.param(OF_ACCOUNT, id="account_of"),
-        pytest.param(Terms(after=lambda *_told: None), id="after"),
-    ],
-)
+@pytest.mark.parametrize("terms", [Terms(may_bet=lambda *_: None), OF_ACCOUNT, Terms(after=lambda *_: None)])
 def test_whoever_asks_the_operator_goes_the_long_way(terms: Terms) -> None:
     """The statement knows no callbacks."""
     express = Express("game_operator_", "0")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 import anyio
 import psycopg
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import Chunk, ItemResult, NewItem, Run
@@ -29,15 +29,14 @@ from game_operator.ledger.rules.book import Item, NewFinding
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
-from game_operator.wallet import AsyncWallet, JoinedWallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver
+from game_operator.wallet import JoinedWallet
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.joined_wallets import of_sqlite3
 from tests.support.ledgers import store_of
 from tests.support.next_version import NEXT, raise_fence, run_next_migration
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 from tests.support.repairs import lost, nothing, pay, repair
 from tests.support.retention import drop
-from tests.support.webhooks import DEPOSIT, code_of, encoded, signed
 
 P = DEFAULT_PREFIX
 REFUSED = f"older than version {NEXT} may not write any more.*upgrade it and repeat the call"
@@ -67,26 +66,8 @@ class Stage(NamedTuple):
 
     def in_joined_wallet(self, write: Callable[[JoinedWallet], object]) -> None:
         """Write by a JoinedWallet, which opens and commits the transactions."""
-
-        def transaction() -> Any:
-            connection = connected(self.url)
-            return connection if isinstance(connection, psycopg.Connection) else _Committed(connection)
-
+        transaction = partial(of_sqlite3 if is_sqlite(self.url) else psycopg.connect, self.url)
         write(JoinedWallet(self.ledger, transaction))
-
-
-class _Committed:
-    """A transaction of sqlite3 as a block, which does not close its connection by itself."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> sqlite3.Connection:
-        return self._connection
-
-    def __exit__(self, kind: object, *_exc: object) -> None:
-        self._connection.rollback() if kind else self._connection.commit()
-        self._connection.close()
 
 
 def connected(url: str) -> Any:
@@ -214,15 +195,7 @@ def test_nothing_is_written_behind_the_fence(stage: Stage, writing: str) -> None
     assert after != before | {f"{P}meta": after[f"{P}meta"]}
 
 
-@pytest.fixture
-def receiver(private_key: RSAPrivateKey) -> WebhookReceiver:
-    """A receiver that knows the service's key."""
-    return WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
-
-
-async def test_an_awaited_ledger_stops_too(
-    database_url: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+async def test_an_awaited_ledger_stops_too(database_url: str) -> None:
     """Calls that wait for the same commit, one by itself, one that joins, and what staff does."""
     async with AsyncSqlLedger(database_url) as ledger:
         await ledger.open_account("p1", Decimal(100))
@@ -249,9 +222,6 @@ async def test_an_awaited_ledger_stops_too(
         if not is_sqlite(database_url):
             async with await psycopg.AsyncConnection.connect(database_url) as connection:
                 await refuse(lambda: ledger.apply(withdraw("b2"), connection=connection))
-        raw = encoded(DEPOSIT)
-        reply = await receiver.handle_async("/deposit", signed(private_key, raw), raw, AsyncWallet(ledger))
-        assert code_of(reply) == "SYSTEM_ERROR"
         assert len(refused) == (9 if is_sqlite(database_url) else 10)
         assert content(database_url) == before
 

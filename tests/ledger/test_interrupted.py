@@ -2,10 +2,9 @@
 
 import gc
 import sqlite3
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,20 +14,13 @@ from tests.support.calls import withdraw
 from tests.support.ledgers import store_of
 
 
-def _raising(error: type[BaseException]) -> Callable[..., Any]:
-    def after(*_: Any) -> Any:
-        raise error
-
-    return after
-
-
 @pytest.mark.parametrize("error", [GeneratorExit, KeyboardInterrupt, SystemExit, StopIteration, RuntimeError])
 def test_whatever_the_operators_code_raises_undoes_its_call(database_url: str, error: type[BaseException]) -> None:
     """And the next call commits nothing of it."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
         with pytest.raises((error, RuntimeError)):
-            ledger.apply(withdraw("b1", "p1", 100), terms=Terms(after=_raising(error)))
+            ledger.apply(withdraw("b1", "p1", 100), terms=Terms(after=Mock(side_effect=error)))
         outcome = ledger.apply(withdraw("b2", "p1", 100), terms=Terms(after=lambda *_: None))
         assert (outcome.balance_cents, ledger.bet("b1")) == (900, None)
         assert ledger.verify(full=True).sound

@@ -12,6 +12,7 @@ from game_operator.errors import TransactionRequiredError
 from game_operator.ledger import TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.raw_sql import run
 from tests.support.sqlite_tables import sqlite_url_in
 
 pytestmark = [
@@ -40,15 +41,10 @@ def kind(request: pytest.FixtureRequest) -> CallerKind:
 @pytest.fixture
 def url(kind: CallerKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the operator's tables, of the kind that the connection is for."""
-    if kind.database == "sqlite":
-        address, maker = sqlite_url_in(tmp_path, request), KINDS[0]
-    else:
-        address, maker = request.getfixturevalue("postgres_url"), _PSYCOPG
-    with maker.open(address) as joining:
-        joining.begin()
-        for statement in _TABLES:
-            joining.execute(statement)
-        joining.commit()
+    is_sqlite = kind.database == "sqlite"
+    address: str = sqlite_url_in(tmp_path, request) if is_sqlite else request.getfixturevalue("postgres_url")
+    for statement in _TABLES:
+        run(address, statement)
     return address
 
 

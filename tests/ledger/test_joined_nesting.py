@@ -108,22 +108,8 @@ def _alchemy_joined(url: str) -> Iterator[_Nested]:
 
 
 @contextmanager
-def _django(url: str) -> Iterator[_Nested]:
-    from django.db import connections, transaction
-
-    with django_alias(url) as alias:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with transaction.atomic(using=alias):
-                yield connections[alias]
-
-        yield _Nested(nested, nested)
-
-
-@contextmanager
-def _django_without_autocommit(url: str) -> Iterator[_Nested]:
-    """There atomic() never commits: whoever switched autocommit off does."""
+def _django(url: str, *, autocommit: bool = True) -> Iterator[_Nested]:
+    """Without autocommit atomic() never commits: whoever switched it off does."""
     from django.db import connections, transaction
 
     with django_alias(url) as alias:
@@ -144,22 +130,20 @@ def _django_without_autocommit(url: str) -> Iterator[_Nested]:
                 transaction.rollback(using=alias)
                 transaction.set_autocommit(True, using=alias)
 
-        yield _Nested(nested, outer)
+        yield _Nested(nested, nested if autocommit else outer)
 
 
-_KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] = {
-    "sqlite3": ("sqlite", _sqlite3),
-    "psycopg": ("postgres", _psycopg),
-    **{
-        f"{name}, {database}": (database, opens)
-        for name, opens in {
-            "sqlalchemy": _alchemy,
-            "sqlalchemy session in another's transaction": _alchemy_joined,
-            "django": _django,
-            "django without autocommit": _django_without_autocommit,
-        }.items()
-        for database in ("sqlite", "postgres")
-    },
+_Opens = Callable[[str], AbstractContextManager[_Nested]]
+_OF_LIBRARIES: dict[str, _Opens] = {
+    "sqlalchemy": _alchemy,
+    "sqlalchemy session in another's transaction": _alchemy_joined,
+    "django": _django,
+    "django without autocommit": partial(_django, autocommit=False),
+}
+_KINDS: dict[str, tuple[str, _Opens]] = {"sqlite3": ("sqlite", _sqlite3), "psycopg": ("postgres", _psycopg)} | {
+    f"{name}, {database}": (database, opens)
+    for name, opens in _OF_LIBRARIES.items()
+    for database in ("sqlite", "postgres")
 }
 
 

@@ -91,10 +91,8 @@ def _run(url: str, *statements: str) -> list[Any]:
 
 
 def _nothing_is_kept(url: str) -> None:
-    tables = ("calls", "bets", "postings", "anomalies", "clocks")
-    assert {name: _run(url, f"SELECT count(*) FROM game_operator_{name}")[0][0] for name in tables} == dict.fromkeys(
-        tables, 0
-    )
+    for table in ("calls", "bets", "postings", "anomalies", "clocks"):
+        assert _run(url, f"SELECT * FROM game_operator_{table}") == []
     assert float(_run(url, "SELECT balance FROM players WHERE id = 'p1'")[0][0]) == 10.005
 
 

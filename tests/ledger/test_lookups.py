@@ -104,27 +104,17 @@ def test_anomalies_by_all_filters(url: str) -> None:
             assert found == [each for each in every if _is_wanted(each, **wanted)], wanted
 
 
-def _is_wanted(
-    each: AnomalyRecord,
-    *,
-    source: str | None,
-    resolved: bool | None,
-    since_millis: int,
-    until_millis: int | None,
-    kind: Any,
-    player_id: str | None,
-    id_prefix: str | None,
-) -> bool:
+def _is_wanted(each: AnomalyRecord, **wanted: Any) -> bool:
     is_nameless = each.player_id is None
-    in_body = b"p1" in each.body
+    in_body, id_prefix = b"p1" in each.body, wanted["id_prefix"]
     ids = [name for name in (each.bet_id, each.tx_id) if name is not None]
     return (
-        source in (None, each.source)
-        and resolved in (None, each.resolved_at_millis is not None)
-        and each.last_at_millis >= since_millis
-        and each.first_at_millis < (until_millis or 1_000)
-        and (kind is None or each.kind in kind)
-        and (player_id is None or (in_body if is_nameless else each.player_id == player_id))
+        wanted["source"] in (None, each.source)
+        and wanted["resolved"] in (None, each.resolved_at_millis is not None)
+        and each.last_at_millis >= wanted["since_millis"]
+        and each.first_at_millis < (wanted["until_millis"] or 1_000)
+        and (wanted["kind"] is None or each.kind in wanted["kind"])
+        and (wanted["player_id"] is None or (in_body if is_nameless else each.player_id == wanted["player_id"]))
         and (
             not id_prefix
             or (in_body and "\U0010ffff" not in id_prefix if is_nameless else any(n.startswith(id_prefix) for n in ids))

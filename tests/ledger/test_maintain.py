@@ -15,7 +15,7 @@ from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calls import deposit, some_of_each_end, withdraw
-from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.times import RunningClock
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
@@ -71,50 +71,42 @@ def test_what_is_sealed_is_not_read_again(sealed: SqlLedger) -> None:
     assert (full.balances_cents, full.house_cents) == (report.balances_cents, report.house_cents)
 
 
-#: Damage before the checkpoint; whether a comparison of balances alone shows it, and what reading everything finds.
+BALANCE, CHECKPOINT = "accounts SET balance_cents = balance_cents + 1", "checkpoints SET cents = cents + 1"
+#: Damage before the checkpoint, and what reading everything finds.
 BEFORE = [
-    pytest.param("UPDATE {p}accounts SET balance_cents = balance_cents + 1", {"balance_differs"}, True, id="a balance"),
-    pytest.param(
+    row("balance_differs", "a balance", f"UPDATE {{p}}{BALANCE}"),
+    row(
+        "balance_differs checkpoint_differs slice_differs wrong_posting",
+        "a posting changed",
         "UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE tx_id = 'deposit:bet:b-won'",
-        {"balance_differs", "checkpoint_differs", "slice_differs", "wrong_posting"},
-        False,
-        id="a posting changed",
     ),
-    pytest.param(
+    row(
+        "call_without_posting slice_differs",
+        "a wager and its refund deleted, which cancel out",
         "DELETE FROM {p}postings WHERE tx_id = 'withdraw:bet:b-back'",
-        {"call_without_posting", "slice_differs"},
-        False,
-        id="a wager and its refund deleted, which cancel out",
     ),
-    pytest.param(
-        "UPDATE {p}accounts SET balance_cents = balance_cents + 1; UPDATE {p}checkpoints SET cents = cents + 1",
-        {"balance_differs", "checkpoint_differs"},
-        False,
-        id="a balance, and the checkpoint to suit",
+    row(
+        "balance_differs checkpoint_differs",
+        "a balance, and the checkpoint to suit",
+        *(f"UPDATE {{p}}{each}" for each in (BALANCE, CHECKPOINT)),
     ),
-    pytest.param("UPDATE {p}checkpoints SET cents = cents + 1", {"checkpoint_differs"}, True, id="a checkpoint"),
-    pytest.param(
-        "UPDATE {p}slices SET digest = substr(digest, 1, 31) || substr(digest, 1, 1)",
-        {"slice_differs"},
-        False,
-        id="a seal",
-    ),
+    row("checkpoint_differs", "a checkpoint", f"UPDATE {{p}}{CHECKPOINT}"),
+    row("slice_differs", "a seal", "UPDATE {p}slices SET digest = substr(digest, 1, 31) || substr(digest, 1, 1)"),
 ]
 
 
-def of_sqlite(statement: str) -> str:
-    """Return *statement* for SQLite, whose texts and bytes differ."""
-    return statement.replace("substr(digest, 1, 31) || substr(digest, 1, 1)", "zeroblob(32)")
-
-
 @pytest.mark.drawn(4)
-@pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
+@pytest.mark.parametrize(("statements", "expected"), BEFORE)
 def test_damage_before_a_checkpoint(
-    sealed: SqlLedger, database_url: str, statement: str, expected: set[str], shows_at_once: bool
+    sealed: SqlLedger, database_url: str, statements: tuple[str, ...], expected: set[str]
 ) -> None:
-    """Balances are compared each time; the rest is found by reading everything."""
-    damage(database_url, (of_sqlite(statement) if is_sqlite(database_url) else statement).split("; "))
-    assert bool(kinds(sealed.verify())) == shows_at_once
+    """Balances are compared each time, which shows one that is changed alone; the rest is found by reading all."""
+    if is_sqlite(database_url):  # There texts and bytes differ.
+        statements = tuple(
+            each.replace("substr(digest, 1, 31) || substr(digest, 1, 1)", "zeroblob(32)") for each in statements
+        )
+    damage(database_url, statements)
+    assert bool(kinds(sealed.verify())) == (expected in ({"balance_differs"}, {"checkpoint_differs"}))
     assert kinds(sealed.verify(full=True)) == expected
 
 

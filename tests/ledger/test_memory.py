@@ -5,34 +5,10 @@ from decimal import Decimal
 import pytest
 
 from game_operator.errors import LedgerError
-from game_operator.ledger import MemoryLedger, Outcome
-from game_operator.models.webhooks import BalanceCall, MovingCall, Reply
-from game_operator.money import Cents
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import BalanceCall, MovingCall
 from tests.support.calls import ask_balance, deposit, withdraw
 from tests.support.ledgers import store_of
-
-
-@pytest.mark.parametrize(
-    ("outcome", "reply", "refused"),
-    [
-        pytest.param(
-            Outcome(code=None, balance_cents=Cents(5), at_millis=7),
-            Reply(balance_cents=Cents(5), timestamp=7),
-            False,
-            id="success",
-        ),
-        pytest.param(
-            Outcome(code="BET_NOT_FOUND", balance_cents=None, at_millis=7),
-            Reply(code="BET_NOT_FOUND", timestamp=7),
-            True,
-            id="error",
-        ),
-    ],
-)
-def test_an_outcome_as_a_reply(outcome: Outcome, reply: Reply, refused: bool) -> None:
-    """Code, balance and time go into the reply (spec §2.1)."""
-    assert (outcome.reply(), outcome.refused) == (reply, refused)
-    assert outcome.balance_amount == reply.balance
 
 
 @pytest.mark.parametrize(
@@ -53,6 +29,7 @@ def test_a_new_balance_is_a_number_or_an_error(
     with MemoryLedger({"p1": 1_500}) as ledger:
         ledger.apply(withdraw("b1"))
         outcome = ledger.apply(call)
+        assert outcome.balance_amount == outcome.reply().balance
         if new_balance_cents is not None:
             assert outcome.new_balance_cents == outcome.balance_cents == new_balance_cents
             return

@@ -6,7 +6,6 @@ The answers are held against a model of their own, and the money against its pos
 same books and the same promises are followed once: what comes after them is the same.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Any, NamedTuple
@@ -213,8 +212,6 @@ def test_c09_all_histories(
     assert histories == sum(len(letters) ** length for length in range(1, longest + 1))
     record_property("histories", histories)
     record_property("steps", steps)
-    if os.environ.get("COUNT_HISTORIES"):
-        print(f"{histories} histories, {steps} steps")  # noqa: T201
 
 
 @pytest.mark.parametrize("length", range(1, LONGEST + 1))

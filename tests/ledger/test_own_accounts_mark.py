@@ -1,8 +1,6 @@
 """A database whose balances are the operator's own says so to whoever opens it without them."""
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -12,10 +10,9 @@ import psycopg
 import pytest
 
 from game_operator.errors import ConfigurationError, SchemaError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.engine.address import path_of
+from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, TableAccounts
 from game_operator.models.webhooks import WebhookCall
-from game_operator.money import Cents
+from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import is_sqlite
 from tests.support.raw_sql import rows as execute
@@ -29,20 +26,6 @@ REFUSED = r"keeps its balances in your own table, and it was opened without acco
 MARKED = "SELECT value FROM game_operator_meta WHERE name = 'balances_elsewhere'"
 
 
-class Object:
-    """The operator's object, on psycopg or sqlite3."""
-
-    def lock(self, connection: Any, account: str) -> Cents | None:
-        row = connection.execute(f"SELECT balance FROM players WHERE id = '{account}'").fetchone()
-        return None if row is None else Cents(row[0])
-
-    def move(self, connection: Any, account: str, delta_cents: int) -> Cents:
-        connection.execute(f"UPDATE players SET balance = balance + {delta_cents} WHERE id = '{account}'")
-        cents = self.lock(connection, account)
-        assert cents is not None
-        return cents
-
-
 @pytest.fixture
 def run(database_url: str) -> Run:
     """Run a statement of the operator's, committed at once, in a database with their players."""
@@ -51,43 +34,29 @@ def run(database_url: str) -> Run:
     return partial(execute, database_url)
 
 
-def _connected(url: str) -> Any:
-    return sqlite3.connect(path_of(url), isolation_level="IMMEDIATE") if is_sqlite(url) else psycopg.connect(url)
+@pytest.fixture
+def joins(database_url: str) -> CallerKind:
+    """The driver's own connection, for calls that join."""
+    return next(kind for kind in KINDS if (kind.database == "sqlite") == is_sqlite(database_url))
 
 
-@pytest.fixture(params=["table", "object"])
-def accounts(request: pytest.FixtureRequest) -> TableAccounts | Object:
-    return TABLE if request.param == "table" else Object()
+def applied(url: str, call: WebhookCall, **options: Any) -> Outcome:
+    """Apply a call by a ledger that is opened for it."""
+    with SqlLedger(url, **options) as ledger:
+        return ledger.apply(call)
 
 
-class Blocking:
-    """An AsyncSqlLedger whose methods are run to their end, each with a ledger of its own."""
+def awaited(url: str, call: WebhookCall, **options: Any) -> Outcome:
+    """Do the same in asyncio."""
 
-    def __init__(self, url: str, **options: Any) -> None:
-        self._url, self._options = url, options
+    async def apply() -> Outcome:
+        async with AsyncSqlLedger(url, **options) as ledger:
+            return await ledger.apply(call)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def method(*args: Any, **named: Any) -> Any:
-            async def awaited() -> Any:
-                async with AsyncSqlLedger(self._url, **self._options) as ledger:
-                    return await getattr(ledger, name)(*args, **named)
-
-            return anyio.run(awaited)
-
-        return method
-
-    def __enter__(self) -> "Blocking":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
+    return anyio.run(apply)
 
 
-@pytest.fixture(params=[SqlLedger, Blocking])
-def opened(request: pytest.FixtureRequest) -> Any:
-    """Ledgers for threads and for asyncio."""
-    return request.param
-
-
+WAYS = pytest.mark.parametrize("apply", [applied, awaited])
 CALLS = [
     pytest.param(withdraw("b2"), id="a withdraw"),
     pytest.param(deposit("b1"), id="a deposit"),
@@ -98,21 +67,21 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
+@WAYS
 @pytest.mark.drawn(4, database_url=("postgres",))
 def test_calls_are_refused_without_the_operators_accounts(
-    database_url: str, run: Run, opened: Any, call: WebhookCall
+    database_url: str, run: Run, joins: CallerKind, apply: Callable[..., Outcome], call: WebhookCall
 ) -> None:
     """Alone and joined; even where a phantom account was left by somebody, which must not be paid."""
-    with opened(database_url, accounts=TABLE) as ledger:
-        assert ledger.apply(withdraw("b1")).balance_cents == 500
+    assert apply(database_url, withdraw("b1"), accounts=TABLE).balance_cents == 500
     run("INSERT INTO game_operator_accounts VALUES ('p1', 100000, 1)")
-    with opened(database_url) as ledger, pytest.raises(ConfigurationError, match=REFUSED):
-        ledger.apply(call)
-    with SqlLedger(database_url) as ledger, closing(_connected(database_url)) as connection:
-        connection.execute("UPDATE players SET balance = balance")
+    with pytest.raises(ConfigurationError, match=REFUSED):
+        apply(database_url, call)
+    with joins.open(database_url) as caller:
+        caller.begin()
         with pytest.raises(ConfigurationError, match=REFUSED):
-            ledger.apply(call, connection=connection)
-        connection.commit()
+            caller.apply(call)
+        caller.commit()
     assert run("SELECT balance FROM players") == [(500,)]
     assert run("SELECT balance_cents FROM game_operator_accounts") == [(100_000,)]
     with SqlLedger(database_url) as ledger:
@@ -120,39 +89,29 @@ def test_calls_are_refused_without_the_operators_accounts(
         assert list(ledger.anomalies()) == []
 
 
-def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, opened: Any) -> None:
+@WAYS
+def test_balances_of_our_own_leave_no_mark(database_url: str, run: Run, apply: Callable[..., Outcome]) -> None:
     """Nor does a table that cannot be used: whoever meant our own goes on as before."""
-    with opened(database_url) as ledger:
-        assert ledger.open_account("p1", Decimal(1)) == 100
-    wrong = TableAccounts(table="players", key="nope", balance="balance")
-    with pytest.raises(SchemaError), opened(database_url, accounts=wrong) as ledger:
-        ledger.balance("p1")
-    with opened(database_url) as ledger:
-        assert ledger.apply(withdraw(amount_cents=40)).balance_cents == 60
     with SqlLedger(database_url) as ledger:
-        assert ledger.verify().notes == ()
+        assert ledger.open_account("p1", Decimal(1)) == 100
+    with pytest.raises(SchemaError):
+        apply(database_url, ask_balance(), accounts=TableAccounts(table="players", key="nope", balance="balance"))
+    assert apply(database_url, withdraw(amount_cents=40)).balance_cents == 60
     assert run(MARKED) == []
 
 
-def test_a_ledger_that_only_joins_leaves_the_mark_too(database_url: str, run: Run) -> None:
+def test_a_ledger_that_only_joins_leaves_the_mark_too(database_url: str, run: Run, joins: CallerKind) -> None:
     """With the call that is committed first: what is rolled back takes the mark along, and the next leaves it anew."""
-    with SqlLedger(database_url):  # The tables, by a program that knows no accounts.
-        pass
-    ledger = SqlLedger(database_url, accounts=TABLE)
-    run("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")  # As if it had never been open by itself.
-    with closing(_connected(database_url)) as connection:
-        connection.execute("UPDATE players SET balance = balance")
-        ledger.apply(withdraw("b1"), connection=connection)
-        connection.rollback()
-        assert run(MARKED) == []
-        connection.execute("UPDATE players SET balance = balance")
-        ledger.apply(withdraw("b1"), connection=connection)
-        connection.commit()
-        assert run(MARKED) == [(1,)]
-        connection.execute("UPDATE players SET balance = balance")
-        assert ledger.apply(deposit("b1", amount_cents=100), connection=connection).balance_cents == 600
-        connection.commit()
-    ledger.close()
+    with joins.open(database_url, accounts=TABLE) as caller:
+        run("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")  # As if it had only joined.
+        for ends, marked in ((caller.rollback, []), (caller.commit, [(1,)])):
+            caller.begin()
+            assert caller.apply(withdraw("b1")).applied
+            ends()
+            assert run(MARKED) == marked
+        caller.begin()
+        assert caller.apply(deposit("b1", amount_cents=100)).balance_cents == 600
+        caller.commit()
 
 
 def test_nobody_waits_for_a_mark_that_is_not_committed(postgres_url: str) -> None:

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from alembic import command
@@ -17,7 +15,9 @@ from sqlalchemy import create_engine, inspect
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.tables import VERSION, schema_sql
 from game_operator.models.webhooks import WithdrawCall
+from tests.ledger.test_django import settings_of
 from tests.support.documents import ROOT
+from tests.support.raw_sql import is_sqlite
 
 pytestmark = [pytest.mark.bare, pytest.mark.outside]
 
@@ -143,17 +143,16 @@ def test_alembic(url: str, tmp_path: Path) -> None:
 
 
 def _alembic_project(url: str, folder: Path) -> Config:
-    kind: Any = "postgres" if url.startswith("postgres") else "sqlite"  # Any: one of the two of Kind.
-    revision = FILES["migrations/versions/0002_ledger.py"]
-    if kind == "sqlite":
-        revision = revision.replace(".execute(", ".executescript(")
+    revision, sql = FILES["migrations/versions/0002_ledger.py"], schema_sql("postgres", "game_operator_")
+    if is_sqlite(url):
+        revision, sql = revision.replace(".execute(", ".executescript("), schema_sql("sqlite", "game_operator_")
     _write(
         folder,
         {
             "migrations/env.py": FILES["migrations/env.py"] + _ENV,
             "migrations/versions/0001_players.py": _PLAYERS,
             "migrations/versions/0002_ledger.py": revision,
-            f"migrations/versions/ledger_{VERSION}.sql": schema_sql(kind, "game_operator_"),
+            f"migrations/versions/ledger_{VERSION}.sql": sql,
         },
     )
     config = Config()
@@ -165,10 +164,11 @@ def _alembic_project(url: str, folder: Path) -> Config:
 
 def test_django(url: str, tmp_path: Path) -> None:
     """`migrate` makes our tables, a model reads them, `flush` keeps them, and a test database gets them."""
+    test = str(tmp_path / "test.sqlite3")
     _write(
         tmp_path,
         {
-            "settings.py": _SETTINGS % _django_database(url, tmp_path),
+            "settings.py": _SETTINGS % (settings_of(url) | {"TEST": {"NAME": test} if is_sqlite(url) else {}}),
             "casino/__init__.py": "",
             "casino/models.py": _MODELS,
             "casino/tests.py": _TEST,
@@ -183,15 +183,6 @@ def test_django(url: str, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout.splitlines()[:2]) == (0, ["('OPEN', 250)", "True 1"]), done.stderr
     assert "Ran 1 test" in done.stderr
-
-
-def _django_database(url: str, folder: Path) -> dict[str, Any]:
-    if url.startswith("sqlite"):
-        test = {"NAME": str(folder / "test.sqlite3")}
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": url.removeprefix("sqlite:///"), "TEST": test}
-    parts = urlsplit(url)
-    place = {"NAME": parts.path[1:], "HOST": parse_qs(parts.query)["host"][0], "USER": "postgres"}
-    return {"ENGINE": "django.db.backends.postgresql", **place}
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

@@ -41,13 +41,11 @@ def look(request: pytest.FixtureRequest) -> Look:
     return found
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def url(database_url: str) -> str:
     """A database with tables."""
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}").close()
-    return f"sqlite:///{tmp_path / 'wallet.db'}"
+    SqlLedger(database_url).close()
+    return database_url
 
 
 @contextmanager
@@ -150,16 +148,15 @@ def test_a_look_that_gets_no_descriptor(postgres_url: str, look: Look, monkeypat
     assert look(postgres_url).writable
 
 
-def test_the_next_look_is_made_after_one_that_got_no_thread(url: str, look: Look) -> None:
+def test_the_next_look_is_made_after_one_that_got_no_thread(url: str) -> None:
     """A machine may be out of threads for a moment."""
 
     def refuse(_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("threading.Thread.start", refuse)
-        ledger = SqlLedger.__new__(SqlLedger)
-        ledger._url, ledger._pinger = url, AsyncSqlLedger("sqlite:///:memory:")._pinger
-        with pytest.raises(LedgerUnavailableError, match="nobody could look, because of can't start new thread"):
-            ledger.ping()
-    assert ledger.ping().latency_millis > 0
+    with SqlLedger(url) as ledger:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("threading.Thread.start", refuse)
+            with pytest.raises(LedgerUnavailableError, match="nobody could look, because of can't start new thread"):
+                ledger.ping()
+        assert ledger.ping().latency_millis > 0

@@ -4,7 +4,7 @@ import csv
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -20,10 +20,8 @@ from game_operator.ledger.books import maintain, retention
 from game_operator.ledger.books.maintain import Maintenance
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
-from tests.support.calendar import Calendar
-from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.calls import claim, deposit, rollback, with_body, withdraw
+from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.retention import at_time, drop, dropping
 from tests.support.times import RunningClock
 
@@ -35,11 +33,7 @@ VERBATIM = Terms(rules=Profile(duplicate_reply="verbatim"))
 FAR_MILLIS = 4_102_444_800_000
 
 
-def with_body(call: WebhookCall) -> WebhookCall:
-    """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())[0]
-
-
+CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
 PLAYED: tuple[WebhookCall, ...] = (
     withdraw("closed"),
     deposit("closed"),
@@ -134,37 +128,26 @@ def test_known_again_the_day_before_it_may_be_dropped(database_url: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("drop_after", "error"),
+    ("settings", "error", "problem"),
     [
-        pytest.param(timedelta(days=90) - timedelta(milliseconds=1), ValueError, id="a millisecond under 90 days"),
-        pytest.param(True, TypeError, id="a bool"),
-        pytest.param(90.0 * DAY, TypeError, id="a float"),
+        pytest.param({"drop_after": QUARTER - timedelta(milliseconds=1)}, ValueError, "drop_after", id="under 90 days"),
+        pytest.param({"drop_after": True}, TypeError, "drop_after", id="a bool"),
+        pytest.param({"drop_after": 90.0 * DAY}, TypeError, "drop_after", id="a float"),
+        pytest.param({"archive": Path()}, ValueError, "without drop_after", id="an archive of nothing"),
+        *(
+            pytest.param({"drop_after": QUARTER, "archive": wrong}, NotADirectoryError, "archive is '", id=why)
+            for why, wrong in (("at nothing", ""), ("nowhere", "missing"), ("at a file", __file__))
+        ),
     ],
 )
-def test_never_under_90_days(sqlite_url: str, drop_after: Any, error: type[Exception]) -> None:
-    """It is refused before anything is touched."""
+def test_what_is_never_dropped_or_archived(
+    sqlite_url: str, settings: dict[str, Any], error: type[Exception], problem: str
+) -> None:
+    """It is refused before anything is touched: at the end, it would leave days that were told to be archived."""
     with SqlLedger(sqlite_url) as ledger:
-        with pytest.raises(error, match="drop_after"):
-            ledger.maintain(drop_after=drop_after)
+        with pytest.raises(error, match=problem):
+            ledger.maintain(**settings)
         assert ledger.verify().checkpoint_millis is None
-
-
-def test_an_archive_of_nothing_or_nowhere(sqlite_url: str, tmp_path: Path) -> None:
-    """Found at the end, it would leave days that were told to be archived."""
-    with SqlLedger(sqlite_url) as ledger:
-        with pytest.raises(ValueError, match="without drop_after"):
-            ledger.maintain(archive=tmp_path)
-        for wrong in ("", tmp_path / "missing", path_of_a_file(tmp_path)):
-            with pytest.raises(NotADirectoryError, match="archive is '"):
-                ledger.maintain(drop_after=QUARTER, archive=wrong)
-        assert ledger.verify().checkpoint_millis is None
-
-
-def path_of_a_file(folder: Path) -> Path:
-    """Return the path of a file in *folder*."""
-    path = folder / "file"
-    path.touch()
-    return path
 
 
 @pytest.mark.parametrize("drop_after", [QUARTER, 90 * DAY], ids=["a timedelta", "milliseconds"])
@@ -380,42 +363,36 @@ def test_a_day_of_many_slices_that_is_left_half_way(
 
 
 @pytest.mark.parametrize(
-    ("statement", "expected"),
+    ("statements", "expected"),
     [
-        pytest.param(
+        row(
+            "balance_differs carried_differs checkpoint_differs",
+            "all that was carried forward",
             "DELETE FROM {p}carried",
-            {"balance_differs", "carried_differs", "checkpoint_differs"},
-            id="all that was carried forward",
         ),
-        pytest.param(
-            "UPDATE {p}calls SET amount_cents = amount_cents + 1 WHERE tx_id = 'claim-1'",
-            {"carried_differs", "folded_differs", "totals_differ"},
-            id="a claim whose posting is folded",
+        row(
+            "carried_differs folded_differs totals_differ",
+            "a claim whose posting is folded",
+            CALLED % ("amount_cents = amount_cents + 1", "claim-1"),
         ),
-        pytest.param(
-            "UPDATE {p}calls SET tx_id = 'claim-2' WHERE tx_id = 'claim-1'",
-            {"folded_differs"},
-            id="the name of a claim, which could be paid again",
+        row("folded_differs", "a claim that could be paid again", CALLED % ("tx_id = 'claim-2'", "claim-1")),
+        row(
+            "unknown_source folded_differs totals_differ", "the source of a claim", CALLED % ("source = 's'", "claim-1")
         ),
-        pytest.param(
-            "UPDATE {p}calls SET source = 's' WHERE tx_id = 'claim-1'",
-            {"unknown_source", "folded_differs", "totals_differ"},
-            id="the source of a claim",
-        ),
-        pytest.param("UPDATE {p}slices SET calls_digest = NULL", {"folded_differs"}, id="the digest"),
-        pytest.param(
+        row("folded_differs", "the digest", "UPDATE {p}slices SET calls_digest = NULL"),
+        row(
+            "carried_unasked slice_differs call_without_posting",
+            "that a day was folded",
             "UPDATE {p}slices SET folded_at_millis = NULL",
-            {"carried_unasked", "slice_differs", "call_without_posting"},
-            id="that a day was folded",
         ),
     ],
 )
-def test_damage_after_a_drop_is_found(database_url: str, statement: str, expected: set[str]) -> None:
+def test_damage_after_a_drop_is_found(database_url: str, statements: tuple[str, ...], expected: set[str]) -> None:
     """The sum carried forward must be that of the calls whose postings it stands for, and they are the same calls."""
     with SqlLedger(database_url) as ledger:
         played(ledger)
         assert drop(ledger)
-        damage(database_url, [statement])
+        damage(database_url, statements)
         assert kinds(ledger) == expected
 
 
@@ -439,39 +416,23 @@ def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str) 
         assert seen == [("early_deposit", True, 2), ("early_rollback", False, 1)]
 
 
-@pytest.fixture
-def quarter_later(database_url: str) -> Iterator[tuple[Calendar, SqlLedger]]:
-    """A ledger with bets of 100 days ago, and a posting of today."""
-    with Calendar(database_url, -100) as calendar, calendar.ledger() as ledger:
-        for player in ("p1", "p2", "p3"):
-            ledger.open_account(player, Decimal(1_000))
-            for number in range(20):
-                ledger.apply(withdraw(f"{player}-{number}", player, 1))
-                ledger.apply(deposit(f"{player}-{number}", player, 3))
-        calendar.move(100)
-        ledger.adjust("p1", Decimal(1), reference="today")
-        yield calendar, ledger
-
-
 @pytest.mark.parametrize(
     "statement",
-    [
-        pytest.param("UPDATE {p}postings SET amount_cents = 1", id="update"),
-        pytest.param("DELETE FROM {p}postings", id="delete"),
-        pytest.param("TRUNCATE {p}postings", id="truncate"),
-    ],
+    ["UPDATE {p}postings SET amount_cents = 1", "DELETE FROM {p}postings", "TRUNCATE {p}postings"],
+    ids=["update", "delete", "truncate"],
 )
-def test_postings_are_not_changed_outside_maintain(
-    database_url: str, quarter_later: tuple[Calendar, SqlLedger], statement: str
-) -> None:
+def test_postings_are_not_changed_outside_maintain(database_url: str, statement: str) -> None:
     """The database itself refuses it, before and after a drop; TRUNCATE is PostgreSQL's alone."""
     if is_sqlite(database_url) and statement.startswith("TRUNCATE"):
         statement = "REPLACE INTO {p}postings SELECT * FROM {p}postings"
-    _, ledger = quarter_later
-    for _ in range(2):
-        before = rows(database_url, "SELECT * FROM {p}postings ORDER BY id")
-        with pytest.raises(Exception, match="postings are never"):
-            run(database_url, statement)
-        assert rows(database_url, "SELECT * FROM {p}postings ORDER BY id") == before
-        assert ledger.maintain(drop_after=QUARTER).sound
+    with SqlLedger(database_url) as ledger:
+        played(ledger)
+        for is_dropped in (False, True):
+            if is_dropped:
+                assert dropping(ledger).dropped
+                ledger.adjust("p1", Decimal(1), reference="later")
+            before = rows(database_url, "SELECT * FROM {p}postings ORDER BY id")
+            with pytest.raises(Exception, match="postings are never"):
+                run(database_url, statement)
+            assert rows(database_url, "SELECT * FROM {p}postings ORDER BY id") == before
     assert len(before) == 1

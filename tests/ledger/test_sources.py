@@ -1,9 +1,8 @@
 """The services and environments that a ledger takes calls from: the first registers itself, no other does."""
 
-import sqlite3
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 
 from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
-from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import AsyncWallet, Wallet
+from tests.support.callers import KINDS
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import is_sqlite, rows
 
@@ -29,18 +28,6 @@ MOVING = [
     pytest.param(claim("c1"), [("unknown_source", "deposit", "c1", None)], id="a claim"),
     pytest.param(rollback("b1"), [("unknown_source", "rollback", "withdraw:bet:b1", "b1")], id="a rollback"),
 ]
-
-
-def connected(url: str) -> Any:
-    """Return a connection of the operator's, which begins a transaction by itself."""
-    return sqlite3.connect(path_of(url), isolation_level="IMMEDIATE") if is_sqlite(url) else psycopg.connect(url)
-
-
-def begin(connection: Any) -> Any:
-    """Begin a transaction on a connection of the operator's."""
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("BEGIN IMMEDIATE")
-    return connection
 
 
 @pytest.mark.parametrize(("call", "kept"), MOVING)
@@ -124,21 +111,22 @@ def test_names_that_are_none(name: Any, error: type[Exception]) -> None:
 
 def test_joined_the_caller_decides(database_url: str) -> None:
     """Registered with the caller's commit, not before; rolled back, the next source is the first."""
-    with SqlLedger(database_url) as ledger, closing(connected(database_url)) as connection:
+    kind = next(kind for kind in KINDS if (kind.database == "sqlite") == is_sqlite(database_url))
+    with SqlLedger(database_url) as ledger, kind.open(database_url) as caller:
         ledger.open_account("p1", Decimal(100))
-        begin(connection)
-        ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
-        ledger.apply(deposit("b1"), terms=OTHER, connection=connection)
-        connection.rollback()
+        caller.begin()
+        caller.apply(withdraw("b1"), OTHER)
+        caller.apply(deposit("b1"), OTHER)
+        caller.rollback()
         assert ledger.sources() == []
         ledger.apply(withdraw("b1"))
-        begin(connection)
+        caller.begin()
         with pytest.raises(UnknownSourceError, match=REFUSED):
-            ledger.apply(withdraw("b1"), terms=OTHER, connection=connection)
-        connection.rollback()
-        begin(connection)
-        assert ledger.apply(deposit("b1"), connection=connection).balance_cents == 10_750
-        connection.commit()
+            caller.apply(withdraw("b1"), OTHER)
+        caller.rollback()
+        caller.begin()
+        assert caller.apply(deposit("b1")).balance_cents == 10_750
+        caller.commit()
         assert (ledger.sources(), ledger.balance("p1")) == ([""], 10_750)
 
 

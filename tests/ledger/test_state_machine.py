@@ -234,31 +234,26 @@ class _RepairMachine(_SqliteMachine):
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@pytest.mark.parametrize(
-    ("machine", "histories", "steps"),
-    [
-        pytest.param(_MemoryMachine, 30, 40, id="memory"),
-        pytest.param(_SqliteMachine, 5, 30, id="sqlite"),
-        pytest.param(_RepairMachine, 8, 40, id="sqlite, with repairs"),
-    ],
-)
+_MACHINES = {_MemoryMachine: (30, 40), _SqliteMachine: (5, 30), _RepairMachine: (8, 40)}
+
+
+@pytest.mark.parametrize("machine", _MACHINES)
 @pytest.mark.drawn(2)
-def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.
+def test_long_histories(machine: Any) -> None:  # Any: a class of machines.
     """Whatever the history, the answers, the money and the states are those of the model."""
-    chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)
-    run_state_machine_as_test(machine, settings=chosen)
+    _tried(machine, *_MACHINES[machine])
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(
-    ("machine", "histories"),
-    [
-        pytest.param(_MemoryMachine, 3_000, id="memory"),
-        pytest.param(_SqliteMachine, 300, id="sqlite"),
-        pytest.param(_RepairMachine, 300, id="sqlite, with repairs"),
-    ],
+    ("machine", "histories"), [(_MemoryMachine, 3_000), (_SqliteMachine, 300), (_RepairMachine, 300)]
 )
 def test_very_long_histories(machine: Any, histories: int) -> None:  # Any: a class of machines.
     """More of them, and longer."""
-    test_long_histories(machine, histories, 80)
+    _tried(machine, histories, 80)
+
+
+def _tried(machine: Any, histories: int, steps: int) -> None:
+    chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)
+    run_state_machine_as_test(machine, settings=chosen)

@@ -18,6 +18,7 @@ from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, rows, run
 from tests.support.retention import drop, keep_one
+from tests.support.times import StoppedClock
 
 DAY = 86_400_000
 NOON = 19_675 * DAY + DAY // 2
@@ -25,16 +26,6 @@ ACTIONS = Profile(
     claim_types=("FREE_BET_CLAIM", "JACKPOT", "CASHBACK"), withdraw_actions=("BET", "RAIN", "TIP", "BONUS"),
     spent_actions=("RAIN", "TIP"),
 )  # fmt: skip
-
-
-class Clock:
-    """A clock that a test sets, for SQLite."""
-
-    def __init__(self, millis: int = NOON) -> None:
-        self.millis = millis
-
-    def __call__(self) -> int:
-        return self.millis
 
 
 def now_of(url: str) -> int:
@@ -116,26 +107,19 @@ def test_what_counts_as_what(url: str, calls: list[MovingCall], expected: dict[s
 
 def test_days_and_bounds(sqlite_url: str) -> None:
     """Days are UTC's, to the millisecond; a bound may cut a day that is not closed, and no closed one."""
-    clock = Clock(19_675 * DAY - 1)
+    clock = StoppedClock(19_675 * DAY - 1)
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
         for player, millis in (("a", 19_675 * DAY - 1), ("b", 19_675 * DAY), ("c", NOON), ("d", 19_676 * DAY)):
-            clock.millis = millis
+            clock.now_millis = millis
             ledger.open_account(player, Decimal(1))
-        assert [(row.day, row.openings) for row in ledger.totals().rows] == [
-            ("2023-11-13", 1),
-            ("2023-11-14", 2),
-            ("2023-11-15", 1),
-        ]
+        days = [("2023-11-13", 1), ("2023-11-14", 2), ("2023-11-15", 1)]
+        assert [(row.day, row.openings) for row in ledger.totals().rows] == days
 
         def openings(since: int | None, until: int | None) -> int:
             return sum(row.openings for row in ledger.totals(since_millis=since, until_millis=until).rows)
 
-        assert [openings(NOON, None), openings(NOON + 1, None), openings(None, NOON), openings(NOON, NOON)] == [
-            2,
-            1,
-            2,
-            0,
-        ]
+        bounds = ((NOON, None), (NOON + 1, None), (None, NOON), (NOON, NOON))
+        assert [openings(*each) for each in bounds] == [2, 1, 2, 0]
         done = ledger.close_totals()
         assert (done.closed_before, done.postings, done.late) == ("2023-11-15", 3, 0)
         assert [openings(19_675 * DAY, None), openings(19_676 * DAY, None), openings(None, 19_675 * DAY)] == [3, 1, 1]

@@ -283,9 +283,13 @@ def _tried(machine: Any, histories: int, steps: int) -> None:  # Any: a class of
     run_state_machine_as_test(machine, settings=chosen)
 
 
-def test_on_sqlite() -> None:
+_FOR_LONG = pytest.param(200, 60, marks=[pytest.mark.torture, pytest.mark.timeout(3_600)])
+
+
+@pytest.mark.parametrize(("histories", "steps"), [(3, 25), _FOR_LONG])
+def test_on_sqlite(histories: int, steps: int) -> None:
     """Months of calls, closes and prunes."""
-    _tried(_SqliteMachine, 3, 25)
+    _tried(_SqliteMachine, histories, steps)
 
 
 @pytest.mark.outside
@@ -304,10 +308,3 @@ def test_on_postgresql(postgres: PostgresServer, postgres_tables: str, histories
             postgres.drop_database(urls.pop())
 
     _tried(_PostgresMachine, histories, steps)
-
-
-@pytest.mark.torture
-@pytest.mark.timeout(3_600)
-def test_on_sqlite_for_long() -> None:
-    """More of them, and longer."""
-    _tried(_SqliteMachine, 200, 60)

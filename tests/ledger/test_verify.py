@@ -20,7 +20,7 @@ from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, run
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, row, run
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.retention import drop, keep_one
 
@@ -115,9 +115,12 @@ def test_a_healthy_book(book: str) -> None:
     assert report.dropped_before_millis is None
 
 
+BET = "UPDATE {p}bets SET %s WHERE bet_id = '%s'"
+CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
 POSTING_OF = "WHERE operation = '{}' AND tx_id = '{}'"
 CLOSING = POSTING_OF.format("deposit", "deposit:bet:closed")
 BACK = POSTING_OF.format("rollback", "withdraw:bet:rolled")
+POSTED = f"UPDATE {{p}}postings SET %s {CLOSING}"
 CALL = (
     "INSERT INTO {p}calls VALUES "
     "('', '%s', '%s', 'p1', 'p1', '%s', 'BET', %d, NULL, 0, 9999999999999, NULL, NULL, NULL, NULL)"
@@ -151,199 +154,136 @@ PAID_TOO = [
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [
-        pytest.param(
-            ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"],
-            {"balance_differs"},
-            id="a cent more",
+        row(
+            "balance_differs",
+            "a cent more",
+            "UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'",
         ),
-        pytest.param(
-            [f"DELETE FROM {{p}}postings {CLOSING}"],
-            {"balance_differs", "call_without_posting"},
-            id="a posting deleted",
+        row("balance_differs call_without_posting", "a posting deleted", f"DELETE FROM {{p}}postings {CLOSING}"),
+        row(
+            "call_without_posting",
+            "a posting deleted, and the balance to suit",
+            f"DELETE FROM {{p}}postings {CLOSING}",
+            "UPDATE {p}accounts SET balance_cents = balance_cents - 1250 WHERE account = 'p1'",
         ),
-        pytest.param(
-            [
-                f"DELETE FROM {{p}}postings {CLOSING}",
-                "UPDATE {p}accounts SET balance_cents = balance_cents - 1250 WHERE account = 'p1'",
-            ],
-            {"call_without_posting"},
-            id="a posting deleted, and the balance to suit",
+        row("balance_differs wrong_posting", "a posting of another amount", POSTED % "amount_cents = amount_cents + 1"),
+        row(
+            "balance_differs wrong_posting",
+            "a posting the other way",
+            POSTED % "from_account = to_account, to_account = NULL",
         ),
-        pytest.param(
-            [f"UPDATE {{p}}postings SET amount_cents = amount_cents + 1 {CLOSING}"],
-            {"balance_differs", "wrong_posting"},
-            id="a posting of another amount",
+        row("balance_differs posted_twice account_too_early", "a posting twice", AGAIN),
+        row(
+            "posted_twice",
+            "a deposit posted in two parts that make its sum",
+            POSTED % "amount_cents = 1000",
+            POSTING % (250, "deposit", "deposit:bet:closed"),
+            LATER,
         ),
-        pytest.param(
-            [f"UPDATE {{p}}postings SET from_account = to_account, to_account = NULL {CLOSING}"],
-            {"balance_differs", "wrong_posting"},
-            id="a posting the other way",
+        row(
+            "balance_differs posted_twice time_goes_back",
+            "a posting twice, at the same time",
+            AGAIN.replace(f"{LATE}", "at_millis"),
         ),
-        pytest.param(
-            [AGAIN],
-            {"balance_differs", "posted_twice", "account_too_early"},
-            id="a posting twice",
+        row(
+            "balance_differs posted_twice time_goes_back",
+            "a posting twice, the second to somebody else at the same time",
+            AGAIN.replace("SELECT to_account", "SELECT 'p2'").replace(f"{LATE}", "at_millis"),
         ),
-        pytest.param(
-            [
-                f"UPDATE {{p}}postings SET amount_cents = 1000 {CLOSING}",
-                POSTING % (250, "deposit", "deposit:bet:closed"),
-                LATER,
-            ],
-            {"posted_twice"},
-            id="a deposit posted in two parts that make its sum",
+        row(
+            "balance_differs posting_without_call",
+            "a posting without a call",
+            POSTING % (5, "deposit", "of-nobody"),
+            LATER,
         ),
-        pytest.param(
-            [AGAIN.replace(f"{LATE}", "at_millis")],
-            {"balance_differs", "posted_twice", "time_goes_back"},
-            id="a posting twice, at the same time",
+        row("no_account", "an account deleted", "DELETE FROM {p}accounts WHERE account = 'p2'"),
+        row("account_too_early", "an account's time set back", "UPDATE {p}accounts SET at_millis = 0"),
+        row(
+            "balance_differs carried_unasked checkpoint_differs",
+            "something carried forward, and nothing dropped",
+            "INSERT INTO {p}carried VALUES ('p1', 5, 0, 0)",
         ),
-        pytest.param(
-            [AGAIN.replace("SELECT to_account", "SELECT 'p2'").replace(f"{LATE}", "at_millis")],
-            {"balance_differs", "posted_twice", "time_goes_back"},
-            id="a posting twice, the second to somebody else at the same time",
+        row(
+            "posting_without_call withdraw_missing",
+            "a withdraw deleted",
+            "DELETE FROM {p}calls WHERE tx_id = 'withdraw:bet:open'",
         ),
-        pytest.param(
-            [
-                POSTING % (5, "deposit", "of-nobody"),
-                LATER,
-            ],
-            {"balance_differs", "posting_without_call"},
-            id="a posting without a call",
+        row("bet_missing", "a tombstone deleted", "DELETE FROM {p}bets WHERE bet_id = 'tomb'"),
+        row("second_deposit", "a closed bet opened again without a trace", REOPENED),
+        row(
+            "resolution_missing",
+            "an open bet closed",
+            BET % ("state = 'CLOSED', won_cents = 0, settled_at_millis = 1", "open"),
         ),
-        pytest.param(["DELETE FROM {p}accounts WHERE account = 'p2'"], {"no_account"}, id="an account deleted"),
-        pytest.param(["UPDATE {p}accounts SET at_millis = 0"], {"account_too_early"}, id="an account's time set back"),
-        pytest.param(
-            ["INSERT INTO {p}carried VALUES ('p1', 5, 0, 0)"],
-            {"balance_differs", "carried_unasked", "checkpoint_differs"},
-            id="something carried forward, and nothing dropped",
+        row("withdraw_was_refused", "a declined bet opened", BET % ("state = 'OPEN'", "declined")),
+        row("withdraw_was_applied", "an open bet said to be declined", BET % ("state = 'DECLINED'", "open")),
+        row(
+            "withdraw_was_applied call_without_posting",
+            "a decline turned into a success",
+            CALLED % ("code = NULL", "withdraw:bet:declined"),
         ),
-        pytest.param(
-            ["DELETE FROM {p}calls WHERE tx_id = 'withdraw:bet:open'"],
-            {"posting_without_call", "withdraw_missing"},
-            id="a withdraw deleted",
+        row(
+            "resolution_differs wrong_posting",
+            "a success turned into a refusal",
+            CALLED % ("code = 'X'", "deposit:bet:closed"),
         ),
-        pytest.param(["DELETE FROM {p}bets WHERE bet_id = 'tomb'"], {"bet_missing"}, id="a tombstone deleted"),
-        pytest.param(
-            [REOPENED],
-            {"second_deposit"},
-            id="a closed bet opened again without a trace",
+        row(
+            "resolution_differs wrong_posting",
+            "a deposit of another amount",
+            CALLED % ("amount_cents = 1", "deposit:bet:closed"),
         ),
-        pytest.param(
-            ["UPDATE {p}bets SET state = 'CLOSED', won_cents = 0, settled_at_millis = 1 WHERE bet_id = 'open'"],
-            {"resolution_missing"},
-            id="an open bet closed",
+        row("withdraw_differs wrong_posting", "a refund that is not the wager", BET % ("wager_cents = 501", "rolled")),
+        row("withdraw_differs", "another account", BET % ("account = 'p2'", "open")),
+        row("withdraw_differs", "another action", BET % ("action = 'TIP'", "open")),
+        row("resolution_differs", "a deposit of another player", f"UPDATE {{p}}calls SET player_id = 'p2' {CLOSING}"),
+        row(
+            "resolution_differs wrong_account",
+            "a deposit to another account",
+            f"UPDATE {{p}}calls SET account = 'p2' {CLOSING}",
         ),
-        pytest.param(
-            ["UPDATE {p}bets SET state = 'OPEN' WHERE bet_id = 'declined'"],
-            {"withdraw_was_refused"},
-            id="a declined bet opened",
+        row("time_goes_back", "a posting at the time of the one before", AT_ONCE),
+        row("withdraw_differs", "another player", BET % ("player_id = 'p2'", "open")),
+        row(
+            "tombstone_not_held",
+            "a tombstone whose withdraw is no longer held",
+            "UPDATE {p}calls SET action = 'BET' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'",
         ),
-        pytest.param(
-            ["UPDATE {p}bets SET state = 'DECLINED' WHERE bet_id = 'open'"],
-            {"withdraw_was_applied"},
-            id="an open bet said to be declined",
+        row(
+            "tombstone_not_held second_withdraw",
+            "a tombstone whose withdraw is held for another bet",
+            "UPDATE {p}calls SET bet_id = 'rolled' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'",
         ),
-        pytest.param(
-            ["UPDATE {p}calls SET code = NULL WHERE tx_id = 'withdraw:bet:declined'"],
-            {"withdraw_was_applied", "call_without_posting"},
-            id="a decline turned into a success",
+        row(
+            "resolution_missing",
+            "a tombstone without its rollback",
+            "DELETE FROM {p}calls WHERE operation = 'rollback' AND tx_id = 'withdraw:bet:tomb'",
         ),
-        pytest.param(
-            ["UPDATE {p}calls SET code = 'X' WHERE tx_id = 'deposit:bet:closed'"],
-            {"resolution_differs", "wrong_posting"},
-            id="a success turned into a refusal",
+        row("posting_without_call resolution_missing", "a rollback deleted", f"DELETE FROM {{p}}calls {BACK}"),
+        row("second_withdraw call_without_posting", "a second withdraw", CALL % ("withdraw", "w2", "open", 500)),
+        row("second_deposit call_without_posting", "a second deposit", CALL % ("deposit", "d2", "closed", 1250)),
+        row(
+            "settled_twice rollback_of_other_state",
+            "a rollback of a closed bet",
+            CALL % ("rollback", "r2", "closed", 0),
         ),
-        pytest.param(
-            ["UPDATE {p}calls SET amount_cents = 1 WHERE tx_id = 'deposit:bet:closed'"],
-            {"resolution_differs", "wrong_posting"},
-            id="a deposit of another amount",
+        row("settled_twice call_without_posting", "a second rollback", CALL % ("rollback", "r2", "rolled", 0)),
+        row(
+            "settled_twice",
+            "a bet both refunded and paid",
+            *PAID_TOO,
+            BET % ("deposit_tx_id = 'd2', won_cents = 1250", "rolled"),
         ),
-        pytest.param(
-            ["UPDATE {p}bets SET wager_cents = 501 WHERE bet_id = 'rolled'"],
-            {"withdraw_differs", "wrong_posting"},
-            id="a refund that is not the wager",
-        ),
-        pytest.param(
-            ["UPDATE {p}bets SET account = 'p2' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another account"
-        ),
-        pytest.param(
-            ["UPDATE {p}bets SET action = 'TIP' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another action"
-        ),
-        pytest.param(
-            [f"UPDATE {{p}}calls SET player_id = 'p2' {CLOSING}"],
-            {"resolution_differs"},
-            id="a deposit of another player",
-        ),
-        pytest.param(
-            [f"UPDATE {{p}}calls SET account = 'p2' {CLOSING}"],
-            {"resolution_differs", "wrong_account"},
-            id="a deposit to another account",
-        ),
-        pytest.param(
-            [AT_ONCE],
-            {"time_goes_back"},
-            id="a posting at the time of the one before",
-        ),
-        pytest.param(
-            ["UPDATE {p}bets SET player_id = 'p2' WHERE bet_id = 'open'"], {"withdraw_differs"}, id="another player"
-        ),
-        pytest.param(
-            ["UPDATE {p}calls SET action = 'BET' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'"],
-            {"tombstone_not_held"},
-            id="a tombstone whose withdraw is no longer held",
-        ),
-        pytest.param(
-            ["UPDATE {p}calls SET bet_id = 'rolled' WHERE operation = 'withdraw' AND tx_id = 'withdraw:bet:tomb'"],
-            {"tombstone_not_held", "second_withdraw"},
-            id="a tombstone whose withdraw is held for another bet",
-        ),
-        pytest.param(
-            ["DELETE FROM {p}calls WHERE operation = 'rollback' AND tx_id = 'withdraw:bet:tomb'"],
-            {"resolution_missing"},
-            id="a tombstone without its rollback",
-        ),
-        pytest.param(
-            [f"DELETE FROM {{p}}calls {BACK}"],
-            {"posting_without_call", "resolution_missing"},
-            id="a rollback deleted",
-        ),
-        pytest.param(
-            [CALL % ("withdraw", "w2", "open", 500)],
-            {"second_withdraw", "call_without_posting"},
-            id="a second withdraw",
-        ),
-        pytest.param(
-            [CALL % ("deposit", "d2", "closed", 1250)],
-            {"second_deposit", "call_without_posting"},
-            id="a second deposit",
-        ),
-        pytest.param(
-            [CALL % ("rollback", "r2", "closed", 0)],
-            {"settled_twice", "rollback_of_other_state"},
-            id="a rollback of a closed bet",
-        ),
-        pytest.param(
-            [CALL % ("rollback", "r2", "rolled", 0)],
-            {"settled_twice", "call_without_posting"},
-            id="a second rollback",
-        ),
-        pytest.param(
-            [*PAID_TOO, "UPDATE {p}bets SET deposit_tx_id = 'd2', won_cents = 1250 WHERE bet_id = 'rolled'"],
-            {"settled_twice"},
-            id="a bet both refunded and paid",
-        ),
-        pytest.param(PAID_TOO, {"second_deposit"}, id="a bet both refunded and paid, and the bet knows nothing of it"),
-        pytest.param(
-            ["UPDATE {p}calls SET action = '' WHERE tx_id = 'withdraw:bet:open'"],
-            {"withdraw_missing", "wrong_posting"},
-            id="a withdraw turned into a held identity",
+        row("second_deposit", "a bet both refunded and paid, and the bet knows nothing of it", *PAID_TOO),
+        row(
+            "withdraw_missing wrong_posting",
+            "a withdraw turned into a held identity",
+            CALLED % ("action = ''", "withdraw:bet:open"),
         ),
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "sqlite, since a checkpoint"])
 @pytest.mark.drawn(18, kind=("postgres", "sqlite, since a checkpoint"))
-def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
+def test_damage_is_found(templates: dict[str, str], kind: str, statements: tuple[str, ...], expected: set[str]) -> None:
     """Damage is reported by its kind, and nothing else is; what came after a checkpoint is read as carefully."""
     full = "since" not in kind
     if not full and "carried_unasked" in expected:
@@ -434,76 +374,63 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [
-        pytest.param([], set(), id="nothing"),
-        pytest.param(
-            [f"DELETE FROM {{p}}calls {_REPAIR.format('refunded')}"],
-            {"posting_without_call", "resolution_missing"},
-            id="a repair deleted",
+        row("", "nothing"),
+        row(
+            "posting_without_call resolution_missing",
+            "a repair deleted",
+            f"DELETE FROM {{p}}calls {_REPAIR.format('refunded')}",
         ),
-        pytest.param(
-            [f"DELETE FROM {{p}}calls {_REPAIR.format('won')}"],
-            {"posting_without_call", "call_without_posting", "resolution_missing"},
-            id="a repair deleted whose deposit came",
+        row(
+            "posting_without_call call_without_posting resolution_missing",
+            "a repair deleted whose deposit came",
+            f"DELETE FROM {{p}}calls {_REPAIR.format('won')}",
         ),
-        pytest.param(
-            [f"DELETE FROM {{p}}postings {_REPAIR.format('won')}", _MONEY.format("-700")],
-            {"call_without_posting"},
-            id="the posting of a repair deleted, and the balance to suit",
+        row(
+            "call_without_posting",
+            "the posting of a repair deleted, and the balance to suit",
+            f"DELETE FROM {{p}}postings {_REPAIR.format('won')}",
+            _MONEY.format("-700"),
         ),
-        pytest.param(
-            [
-                f"UPDATE {{p}}calls SET amount_cents = 701 {_REPAIR.format('paid')}",
-                f"UPDATE {{p}}postings SET amount_cents = 701 {_REPAIR.format('paid')}",
-                _MONEY.format("1"),
-            ],
-            {"resolution_differs"},
-            id="a repair of a cent more than was won",
+        row(
+            "resolution_differs",
+            "a repair of a cent more than was won",
+            f"UPDATE {{p}}calls SET amount_cents = 701 {_REPAIR.format('paid')}",
+            f"UPDATE {{p}}postings SET amount_cents = 701 {_REPAIR.format('paid')}",
+            _MONEY.format("1"),
         ),
-        pytest.param(
-            ["UPDATE {p}bets SET settled_by = 'reconcile' WHERE bet_id = 'closed'"],
-            {"resolution_missing"},
-            id="a bet said to be repaired",
+        row("resolution_missing", "a bet said to be repaired", BET % ("settled_by = 'reconcile'", "closed")),
+        row("posting_without_call finding_without_payment", "a payment deleted", f"DELETE FROM {{p}}calls {_PAYMENT}"),
+        row("payment_differs", "another amount paid", "UPDATE {p}findings SET paid_cents = 201 WHERE id = 1"),
+        row(
+            "payment_differs",
+            "a finding opened again, to be paid twice",
+            "UPDATE {p}findings SET resolved_at_millis = NULL WHERE id = 2",
         ),
-        pytest.param(
-            [f"DELETE FROM {{p}}calls {_PAYMENT}"],
-            {"posting_without_call", "finding_without_payment"},
-            id="a payment deleted",
+        row(
+            "payment_differs",
+            "a payment to somebody else, and the balances to suit",
+            f"UPDATE {{p}}calls SET account = 'p2' {_PAYMENT}",
+            f"UPDATE {{p}}postings SET to_account = 'p2' {_PAYMENT}",
+            LATER,
+            _MONEY.format("-200"),
+            "UPDATE {p}accounts SET balance_cents = balance_cents + 200 WHERE account = 'p2'",
         ),
-        pytest.param(
-            ["UPDATE {p}findings SET paid_cents = 201 WHERE id = 1"], {"payment_differs"}, id="another amount paid"
+        row(
+            "payment_without_finding finding_without_payment",
+            "a finding whose number was changed",
+            "UPDATE {p}findings SET id = 9 WHERE id = 1",
         ),
-        pytest.param(
-            ["UPDATE {p}findings SET resolved_at_millis = NULL WHERE id = 2"],
-            {"payment_differs"},
-            id="a finding opened again, to be paid twice",
-        ),
-        pytest.param(
-            [
-                f"UPDATE {{p}}calls SET account = 'p2' {_PAYMENT}",
-                f"UPDATE {{p}}postings SET to_account = 'p2' {_PAYMENT}",
-                LATER,
-                _MONEY.format("-200"),
-                "UPDATE {p}accounts SET balance_cents = balance_cents + 200 WHERE account = 'p2'",
-            ],
-            {"payment_differs"},
-            id="a payment to somebody else, and the balances to suit",
-        ),
-        pytest.param(
-            ["UPDATE {p}findings SET id = 9 WHERE id = 1"],
-            {"payment_without_finding", "finding_without_payment"},
-            id="a finding whose number was changed",
-        ),
-        pytest.param(
-            [f"UPDATE {{p}}postings SET amount_cents = 100 {_PAYMENT}"],
-            {"wrong_posting", "balance_differs"},
-            id="a posting of less than was paid",
+        row(
+            "wrong_posting balance_differs",
+            "a posting of less than was paid",
+            f"UPDATE {{p}}postings SET amount_cents = 100 {_PAYMENT}",
         ),
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.drawn(6, kind=("postgres",))
 def test_damage_of_repairs_and_payments_is_found(
-    repaired: dict[str, str], kind: str, statements: list[str], expected: set[str]
+    repaired: dict[str, str], kind: str, statements: tuple[str, ...], expected: set[str]
 ) -> None:
     """Repairs and payments are checked as calls are, against the bet and the finding that they belong to."""
     with damaged(repaired[kind], statements) as perform:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
 
 WAGER_CENTS = 500
 WON_CENTS = 1250
@@ -44,6 +46,11 @@ def rollback(
 def ask_balance(player_id: str = "p1") -> BalanceCall:
     """Return the question for a balance."""
     return BalanceCall(player_id=player_id)
+
+
+def with_body(call: WebhookCall) -> WebhookCall:
+    """Return *call* as it is read from the body it would come in."""
+    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 def some_of_each_end(name: str, player_id: str = "p1") -> tuple[WebhookCall, ...]:

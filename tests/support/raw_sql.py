@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import psycopg
+import pytest
 
 from game_operator.ledger.steps import Step
 
@@ -46,6 +47,11 @@ def damage(url: str, statements: Iterable[str]) -> None:
         return
     with psycopg.connect(url) as postgres:
         _damage_postgres(postgres, statements)
+
+
+def row(expected: str, damaged: str, *statements: str) -> Any:  # Any: what pytest.param returns has no public name.
+    """Return a row of a table of damage: what *statements* have damaged, and the kinds of findings that tell it."""
+    return pytest.param(statements, set(expected.split()), id=damaged)
 
 
 @contextlib.contextmanager
