@@ -252,3 +252,25 @@ def test_names_that_none_can_have(sqlite_url: str, name: str) -> None:
     with pytest.raises(TypeError, match="name must be a str"):
         SqlLedger(sqlite_url, name=5)  # type: ignore[arg-type]
     SqlLedger(sqlite_url, name="x" * 256).close()
+
+
+def test_another_name_in_the_callers_database(named: str, tmp_path: Any) -> None:
+    """A call that joins a transaction of another ledger's database moves nothing."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'own.db'}", name="staging") as ledger, closing(connected(named)) as on:
+        with pytest.raises(SchemaError, match="this program wants 'staging'"):
+            ledger.apply(withdraw("b1"), connection=on)
+        on.rollback()
+    with SqlLedger(named) as ledger:
+        assert ledger.balance("p1") == 10_000
+
+
+def test_a_campaign_that_others_planned_is_not_run(database_url: str, private_key: RSAPrivateKey) -> None:
+    """Every player of the plan is asked for before the first grant."""
+    service = GrantingService(private_key)
+    with SqlLedger(database_url) as before, SqlLedger(database_url, owns=ours) as ledger:
+        campaign(service, before).plan(["p1", "q1"], check_players=False)
+        with pytest.raises(LedgerError, match="does not own the player 'q1'"):
+            campaign(service, ledger).run()
+        assert service.asked == []
+        campaign(service, before).run()
+        assert service.players() == ["p1", "q1"]

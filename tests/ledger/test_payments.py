@@ -1,13 +1,15 @@
 """What a late call says is owed is paid once, whoever pays, and is worked out anew each time (docs/decisions/0040)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from game_operator.errors import FindingError, UnknownSourceError
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import Outcome, SqlLedger
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
@@ -177,3 +179,60 @@ def test_findings_of_a_source(sqlite_url: str) -> None:
         with pytest.raises(UnknownSourceError):
             Wallet(ledger, source="us")
         assert ledger.verify().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("amounts", "order", "paid"),
+    [
+        pytest.param([1_250, 800], [0, 1], [950, -450], id="the second says less than the first has paid"),
+        pytest.param([1_250, 800], [1, 0], [500, 450], id="the other way round"),
+        pytest.param([100, 1_250], [0, 1], [-200, 1_150], id="taken back, and paid after all"),
+        pytest.param([100, 0], [0, 1], [-200, -100], id="taken back twice"),
+        pytest.param([1, 2, 3], [2, 1, 0], [-297, -1, -1], id="three of them"),
+    ],
+)
+@pytest.mark.drawn(4)
+def test_two_late_calls_do_not_pay_twice(
+    ledger: SqlLedger, amounts: Sequence[int], order: Sequence[int], paid: Sequence[int]
+) -> None:
+    """After each payment the account has what that call says is due, and not what both say."""
+    numbers = owed_for(ledger, won(300), *map(late, amounts))
+    for index, cents in zip(order, paid, strict=True):
+        found, outcome = pay(ledger, numbers[index])
+        assert (found.paid_cents, outcome.balance_cents) == (cents, OPENING + amounts[index])
+    for number in numbers:
+        with pytest.raises(FindingError, match=f"finding {number} was resolved by ann already"):
+            pay(ledger, number)
+    assert ledger.balance("p1") == OPENING + amounts[order[-1]]
+    assert ledger.verify().findings == ()
+
+
+def test_threads_pay_once(ledger: SqlLedger, url: str) -> None:
+    """Of eight, each with its own ledger, one pays; all others learn that it is paid."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    start = Barrier(8)
+
+    def paying(_number: int) -> Outcome | str:
+        with SqlLedger(url) as other:
+            start.wait()
+            try:
+                return pay(other, number)[1]
+            except FindingError as refused:
+                return str(refused)
+
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(paying, range(8)))
+    assert [each for each in results if isinstance(each, Outcome)] != []
+    refusals = [each for each in results if isinstance(each, str)]
+    assert refusals == [f"The finding {number} was resolved by ann already. Nothing was moved."] * 7
+    assert ledger.balance("p1") == OPENING + 1_250
+    assert ledger.verify().findings == ()
+
+
+def test_the_same_amount_by_two_calls_is_paid_once(ledger: SqlLedger) -> None:
+    """Nothing is owed for the second any more: it is resolved without paying."""
+    first, second = owed_for(ledger, lost(), late(800), deposit("b1", amount_cents=800, tx_id="again"))
+    pay(ledger, first)
+    with pytest.raises(FindingError, match=f"Nothing is owed for the finding {second} any more"):
+        pay(ledger, second)
+    assert ledger.balance("p1") == OPENING + 800
