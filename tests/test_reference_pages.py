@@ -53,4 +53,4 @@ def test_what_is_reported_leads_to_its_heading(what: str, names: dict[str, objec
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     links = [explained_at(what, name) for name in names]
     assert len(links) > 20
-    assert [link for link in links if link.removeprefix("docs/reference/findings.md#") not in anchors] == []
+    assert [link for link in links if link.removeprefix("reference/findings.html#") not in anchors] == []

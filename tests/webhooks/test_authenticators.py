@@ -27,10 +27,11 @@ from game_operator.webhooks import (
     HmacSignature,
     IpAllowList,
     RsaSignature,
+    WebhookReceiver,
     WebhookRequest,
 )
 from game_operator.webhooks.authenticators import other_forms
-from tests.support.webhooks import DEPOSIT, WITHDRAW, encoded, signature_of
+from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, encoded, signature_of
 
 _BODY = encoded(WITHDRAW)
 
@@ -174,12 +175,18 @@ def test_keys_come_as_files_and_pem(
 def test_calls_are_counted_by_key(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """Genuine ones alone: an old key whose count stands still can be removed."""
     other = generate_private_key(65537, 2048)
-    both = RsaSignature([other.public_key(), public_key])
+    both = AllOf(IpAllowList(["127.0.0.1"]), RsaSignature([other.public_key(), public_key]))
     old, new = (fingerprint(key)[:16] for key in (other.public_key(), public_key))
-    assert both.calls_by_key == {old: 0, new: 0}
-    for signer, body in ((private_key, _BODY), (private_key, _BODY), (other, _BODY), (private_key, b"other")):
-        _asked(AllOf(both), ("signature", signature_of(signer, body)))
-    assert AllOf(both, HmacSignature(b"0123456789abcdef")).calls_by_key == {old: 1, new: 2}
+    receiver = WebhookReceiver(authenticator=both)
+    for signer, body, peer in (
+        (private_key, _BODY, "127.0.0.1"),
+        (private_key, _BODY, "127.0.0.1"),
+        (other, _BODY, "127.0.0.1"),
+        (other, _BODY, "203.0.113.7"),
+        (private_key, b"other", "127.0.0.1"),
+    ):
+        receiver.handle("/withdraw", {"signature": signature_of(signer, body)}, _BODY, Handler(), peer=peer)
+    assert receiver.calls_by_key == {old: 1, new: 2}
 
 
 def test_no_secret_travels_to_other_processes(public_key: RSAPublicKey) -> None:

@@ -287,8 +287,8 @@ def show_kinds(findings: Iterable[Record], *ids: str) -> None:
 
 
 def explained_at(what: str, name: str) -> str:
-    """Return the heading of the docs that explains *name*, which is *what* a ledger reports: doctor or anomaly."""
-    return f"docs/reference/findings.md#{what}-{name.replace(' ', '-')}"
+    """Return the heading of the site that explains *name*, which is *what* a ledger reports: doctor or anomaly."""
+    return f"reference/findings.html#{what}-{name.replace(' ', '-')}"
 
 
 #: The mark and the style of what a check found.

@@ -6,7 +6,7 @@ What a sampler, a processor or an exporter of the OpenTelemetry SDK raises chang
 
 import logging
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, RLock
@@ -144,7 +144,6 @@ class Instruments:
         self._watching = Lock()
         self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         self._sums: list[Sum] = []
-        self._signatures: WeakSet[Any] = WeakSet()
         operation, action = "game_operator.operation", "game_operator.action"
         self.client_seconds: Final = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
         self.server_seconds: Final = seconds("http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS)
@@ -166,6 +165,9 @@ class Instruments:
         self.signature_failures: Final = total(
             "game_operator.signature.failures", "{call}", "Calls that were not authenticated", operation
         )
+        self.calls_by_key: Final = total(
+            "game_operator.key.calls", "{call}", "Genuine calls by the key that signed them", "game_operator.key"
+        )
         self.findings: Final = total(
             "game_operator.reconcile.findings", "{finding}", "Findings made", "game_operator.finding"
         )
@@ -175,9 +177,6 @@ class Instruments:
         _alive.add(self)
         meter.create_observable_gauge(
             "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
-        )
-        meter.create_observable_counter(
-            "game_operator.key.calls", [self._calls_by_key], "{call}", "Genuine calls by the key that signed them"
         )
 
     def later(self, count: Callable[..., object], *arguments: Any) -> None:
@@ -213,17 +212,6 @@ class Instruments:
         """Ask *ledger* no more."""
         with self._watching:
             self._ages_of.pop(ledger, None)
-
-    def watch_keys(self, authenticator: object) -> None:
-        """Report how many calls each key of *authenticator* has signed, as long as it lives."""
-        if hasattr(authenticator, "calls_by_key"):
-            self._signatures.add(authenticator)
-
-    def _calls_by_key(self, _options: object) -> "list[metrics.Observation]":
-        counts: Counter[str] = Counter()
-        for each in list(self._signatures):
-            counts.update(each.calls_by_key)
-        return [metrics.Observation(count, {"game_operator.key": key}) for key, count in counts.items()]
 
     def start_anew(self) -> None:
         """Begin with nothing, as a process does after a fork."""

@@ -89,9 +89,9 @@ class Authenticator(Protocol):
     not INVALID_REQUEST, which is final: nobody knows what the call said.
     """
 
-    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> str | None:
         """
-        Return if *request* is genuine.
+        Return if *request* is genuine: the name of the key that signed it, or None if keys have no names.
 
         Args:
             request: The webhook as it came in.
@@ -111,8 +111,6 @@ class RsaSignature:
 
     Attributes:
         covers_body: True: a changed or missing body is refused.
-        calls_by_key: How many calls each key has signed since this object was made, by the first 16 hexadecimal digits
-            of the key's fingerprint, which ``game-operator keygen`` prints: for the end of a rotation.
 
     Raises:
         SigningKeyError: A key is unreadable, private, not RSA, or under 2048 bits.
@@ -120,7 +118,7 @@ class RsaSignature:
         TypeError: *public_keys* is something else.
     """
 
-    __slots__ = ("__weakref__", "_diagnosed_at", "_keys", "_lock", "calls_by_key")
+    __slots__ = ("_diagnosed_at", "_keys", "_lock")
     covers_body: ClassVar = True
 
     def __init__(
@@ -132,7 +130,6 @@ class RsaSignature:
         finally:
             # Error trackers show the locals of every frame, and a private key may have been passed in their place.
             del public_keys
-        self.calls_by_key: dict[str, int] = dict.fromkeys(self._keys, 0)
         self._lock = Lock()
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
@@ -140,13 +137,16 @@ class RsaSignature:
         count = len(getattr(self, "_keys", ()))  # An error tracker shows one whose construction failed, too.
         return f"RsaSignature({count} key{'s'[: count != 1]})"
 
-    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if one of the keys signed the body, as ``Authenticator.authenticate`` describes."""
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> str:
+        """
+        Return which of the keys signed the body, as ``Authenticator.authenticate`` describes.
+
+        Its name is the first 16 hexadecimal digits of the fingerprint that ``game-operator keygen`` prints.
+        """
         signature, body = _signature_in(request, profile.signature_header), request.body
         for name, key in self._keys.items():
             if verifies(key, signature, body):
-                self.calls_by_key[name] += 1
-                return
+                return name
         raise WebhookSignatureError(self._reason(signature, body))
 
     def _reason(self, signature: bytes, body: bytes) -> str:
@@ -360,7 +360,7 @@ class AllOf:
         TypeError: One of them is something else.
     """
 
-    __slots__ = ("__weakref__", "_authenticators")
+    __slots__ = ("_authenticators",)
 
     def __init__(self, *authenticators: Authenticator) -> None:
         if not authenticators:
@@ -378,18 +378,14 @@ class AllOf:
         """Whether one of them covers the body; see ``Authenticator``."""
         return any(map(covers_body, self._authenticators))
 
-    @property
-    def calls_by_key(self) -> dict[str, int]:
-        """How many calls each key of its parts has signed; see ``RsaSignature``."""
-        counts: dict[str, int] = {}
-        for each in self._authenticators:
-            counts |= getattr(each, "calls_by_key", {})
-        return counts
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> str | None:
+        """
+        Return if all accept, else raise what the first to refuse raises; see ``Authenticator.authenticate``.
 
-    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if all accept, else raise what the first to refuse raises; see ``Authenticator.authenticate``."""
-        for authenticator in self._authenticators:
-            authenticator.authenticate(request, profile)
+        The key is that of the first part that names one.
+        """
+        keys = [authenticator.authenticate(request, profile) for authenticator in self._authenticators]
+        return next(filter(None, keys), None)
 
 
 class AcceptUnsigned:

@@ -128,7 +128,7 @@ class Gate:
             refusal = self._unrouted(request, operation)
             if refusal is not None:
                 return refusal
-            self._authenticator.authenticate(request, self.profile)
+            self._count_key(self._authenticator.authenticate(request, self.profile))
             if operation == _BATCH:
                 return self._opened_batch(request.body)
             call, oddities = read_call(operation, request.body, self.profile)
@@ -152,6 +152,9 @@ class Gate:
             extra = {"event": "webhook.unreadable", "operation": operation}
             log_failure(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed, extra)
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, f"reading it failed: {type(failed).__name__}", 200, operation)
+
+    def _count_key(self, key: object) -> None:
+        """Count a genuine request by the *key* that signed it."""
 
     def _operation_at(self, path: str) -> str:
         operation = OPERATIONS.get(path)

@@ -11,9 +11,11 @@ import logging
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode
@@ -128,6 +130,10 @@ class WebhookReceiver(Gate):
         max_threads: How many calls of a sync handler run at a time under ASGI and WSGI.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans and metrics of the calls (extra ``otel``).
 
+    Attributes:
+        calls_by_key: How many genuine requests each key has signed since this receiver was made, by the name that the
+            authenticator gives a key: for the end of a rotation.
+
     Raises:
         TypeError: An argument is of another kind.
         ConfigurationError: A budget is not above 0, or there is not one thread.
@@ -156,8 +162,8 @@ class WebhookReceiver(Gate):
             raise ConfigurationError(problem, setting="max_threads")
         self.max_threads: Final = max_threads
         self._on_call, self._telemetry = on_call, telemetry
-        if telemetry is not None:
-            telemetry.instruments.watch_keys(authenticator)
+        self.calls_by_key: Counter[str] = Counter()
+        self._counting = Lock()
         self._budget = Budget(max_threads)
         self._last_handler: tuple[object, bool] = (self, False)  # No handler.
 
@@ -260,6 +266,13 @@ class WebhookReceiver(Gate):
             return self._closed(arrival, None, self._unrouted(request, operation) or unread)
         finally:
             arrival.end()
+
+    def _count_key(self, key: object) -> None:
+        if isinstance(key, str) and key:  # An authenticator of the user's may return anything.
+            with self._counting:
+                self.calls_by_key[key] += 1
+            if self._telemetry is not None:
+                self._telemetry.instruments.calls_by_key.add(1, key)
 
     def _arrived(self, request: WebhookRequest) -> _Arrival:
         telemetry = self._telemetry

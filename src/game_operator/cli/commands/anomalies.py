@@ -35,8 +35,11 @@ AnomalyIds = Annotated[
 
 def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
     """Return an anomaly, for programs."""
+    from game_operator.ledger.staff.anomalies import anomaly_texts
+
     body = record.body.decode(errors="backslashreplace")
-    return record._asdict() | {"body": body, "see": explained_at("anomaly", record.kind)}
+    see = explained_at("anomaly", record.kind) if record.kind in anomaly_texts() else ""  # It may be the user's own.
+    return record._asdict() | {"body": body, "see": see}
 
 
 def anomalies(

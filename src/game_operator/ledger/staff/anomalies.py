@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
@@ -29,6 +30,7 @@ _Condition: TypeAlias = tuple[str, tuple[object, ...]]
 _LAST_MILLIS: Final = 2**62
 
 
+@cache
 def anomaly_texts() -> dict[str, dict[str, str]]:
     """Return what each kind of anomaly ``means``, and what to do about it (``todo``)."""
     return toml_texts(__package__, "anomalies.toml")
