@@ -35,14 +35,6 @@ from testkit.tests.certifier.harness import (
 LOST = Weight.MONEY_LOST
 
 
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found and nothing skipped, and few calls are needed (spec §3, §4.1)."""
-    report = certified(only=["H"])
-    assert (found(report), skipped(report)) == ({}, {})
-    assert [each.id for each in report.verdicts] == ["H01", "H02", "H04", "H05", "H06", "H07"]
-    assert report.calls < 130
-
-
 @pytest.mark.parametrize("instance_id", [None, "another"])
 @pytest.mark.parametrize("scenarios", [("A02", "C02", "D01", "D10", "H05"), ("D01",), ("H05",)], ids=" ".join)
 def test_a_wallet_that_takes_no_call_loses_no_money(scenarios: tuple[str, ...], instance_id: str | None) -> None:
@@ -227,15 +219,9 @@ class TenMinutesAhead(PlainWallet):
         return time.time_ns() // 1_000_000 + self.off_millis
 
 
-@pytest.mark.parametrize(
-    ("kind", "told"),
-    [
-        pytest.param(TenMinutesAhead, "600 s ahead of the certifier's", id="ahead"),
-    ],
-)
-def test_a_clock_that_is_off_is_advice(kind: type[PlainWallet], told: str) -> None:
+def test_a_clock_that_is_off_is_advice() -> None:
     """Flows work all the same (spec §2.1)."""
-    report = certified(kind, only=["A02", "D07", "H"])
+    report = certified(TenMinutesAhead, only=["A02", "D07", "H"])
     assert report.passed
-    assert told in report.verdict("H04").reason
+    assert "600 s ahead of the certifier's" in report.verdict("H04").reason
     assert {each.id for each in report.advice} == {"H04"}

@@ -272,19 +272,6 @@ def test_the_documents_commands_verify(tmp_path: Path, public_pem: bytes, sign: 
 # --- Many at once, and over HTTP -----------------------------------------------------------------------------------
 
 
-def test_two_wallets_on_one_file_debit_once(public_key: RSAPublicKey, sign: Sign, tmp_path: Path) -> None:
-    """As two processes would: the database, and not a lock in memory, makes a call happen once."""
-    keys, file = [public_key], str(tmp_path / "wallet.db")
-    with opened(PlainWallet(keys, database=file)) as one, closing(PlainWallet(keys, database=file)) as two:
-        services = [Service(sign, wallet) for wallet in (one, two)]
-        posts = [post for number in range(8) for post in [("/withdraw", withdraw(f"b{number}"))] * 4]
-        services[0].post(*posts[0])
-        with ThreadPoolExecutor(8) as threads:
-            answers = list(threads.map(lambda n: services[n % 2].post(*posts[n]).code, range(len(posts))))
-        assert answers == [None] * 32
-        assert one.balance_cents("ann") == two.balance_cents("ann") == 10_000 - 8 * 500
-
-
 @contextmanager
 def _served(wallet: PlainWallet) -> Iterator[int]:
     server = serve(wallet)

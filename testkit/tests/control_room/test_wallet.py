@@ -9,12 +9,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.ledger import MemoryLedger
-from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, post, service_key
+from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice
 from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
@@ -81,32 +81,6 @@ def test_a_wrong_balance_is_shown_and_can_be_accepted(
     assert f"{player_id} agrees 82.34 82.34" in shown(http)
 
 
-class Generous:
-    """A wallet that pays a deposit as often as it comes."""
-
-    def __init__(self) -> None:
-        self.balance_cents = 10_000
-        self.taken: set[str] = set()
-
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        return self._take(f"w{call.bet_id}", -call.amount_cents)
-
-    def rollback(self, call: RollbackCall) -> Reply:
-        return self._take(f"r{call.bet_id}", call.amount_cents or 0)
-
-    def deposit(self, call: DepositCall) -> Reply:
-        return self._take(f"d{call.bet_id}{len(self.taken)}", call.amount_cents)
-
-    def player_balance(self, call: BalanceCall) -> Reply:
-        return success(balance_cents=self.balance_cents)
-
-    def _take(self, key: str, moves_cents: int) -> Reply:
-        if key not in self.taken:
-            self.taken.add(key)
-            self.balance_cents += moves_cents
-        return success(balance_cents=self.balance_cents)
-
-
 def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
     """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
     with Sandbox(
@@ -114,7 +88,7 @@ def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKe
     ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with (
-            asgi_server(asgi_app(receiver, Generous())) as port,
+            asgi_server(asgi_app(receiver, PaysRepeatsTwice(MemoryLedger({"p": 10_000})))) as port,
             httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}"
