@@ -328,21 +328,13 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
     assert post(http, "/live/999999999/again").status_code == 404
 
 
-def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
+def test_a_delivery_to_nobody_is_said(own: Sandbox, at_home: httpx.Client) -> None:
     """The wallet is gone: a sentence on the call's page."""
-    with (
-        Sandbox(
-            operator_public_key=public_key,
-            service_private_key=service_key(),
-            wallet_url="http://127.0.0.1:9",
-            control_room=ControlRoom,
-        ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-    ):
-        number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number
-        response = post(http, f"/live/{number}/again")
-        sandbox.wallet_url = None
-        unset = post(http, f"/live/{number}/again")
+    own.wallet_url = "http://127.0.0.1:9"
+    number = recorded(own, url="http://127.0.0.1:9/withdraw").number
+    response = post(at_home, f"/live/{number}/again")
+    own.wallet_url = None
+    unset = post(at_home, f"/live/{number}/again")
     assert (response.status_code, unset.status_code) == (502, 422)
     assert "Is the wallet running?" in response.text
     assert 'role="alert">The sandbox knows no wallet.' in unset.text
