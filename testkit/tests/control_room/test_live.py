@@ -209,24 +209,21 @@ def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: h
     assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
 
 
-def test_a_reader_that_takes_nothing_holds_nothing_up(public_key: RSAPublicKey, open_streams: list[object]) -> None:
+def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams: list[object]) -> None:
     """It waits for its reader with one event, and the sandbox stops without waiting for it."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        port = urlsplit(sandbox.base_url).port
-        with RawClient(port or 0) as idle:
-            idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
-            _until(lambda: len(open_streams) == 1)
-            for _ in range(20):
-                for _ in range(100):
-                    recorded(sandbox, player_id="x" * 50_000)
-                time.sleep(0.05)
-            assert httpx.get(f"{sandbox.base_url}/status", trust_env=False, verify=False).status_code == 200
-            began = time.monotonic()
-            sandbox.__exit__(None, None, None)
-            assert time.monotonic() - began < 5
-            _until(lambda: open_streams == [])
+    port = urlsplit(own.base_url).port
+    with RawClient(port or 0) as idle:
+        idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
+        _until(lambda: len(open_streams) == 1)
+        for _ in range(20):
+            for _ in range(100):
+                recorded(own, player_id="x" * 50_000)
+            time.sleep(0.05)
+        assert httpx.get(f"{own.base_url}/status", trust_env=False, verify=False).status_code == 200
+        began = time.monotonic()
+        own.__exit__(None, None, None)
+        assert time.monotonic() - began < 5
+        _until(lambda: open_streams == [])
 
 
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:

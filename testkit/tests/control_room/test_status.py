@@ -1,34 +1,18 @@
 """The status bar: on every page, true, and with one click against all faults."""
 
 import re
-from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from game_operator.ledger import MemoryLedger
-from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.provider.faults import FAULT_PRESETS, FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import PATHS, Html, post, service_key
+from testkit.tests.control_room.support import PATHS, Html, post
 from tests.support.browser import visiting
-from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
-
-
-@pytest.fixture(scope="module")
-def known_url() -> Iterator[str]:
-    """A wallet that knows the service's key."""
-    ledger = MemoryLedger()
-    ledger.open_account("p1", Decimal(100))
-    receiver = WebhookReceiver(authenticator=RsaSignature(service_key().public_key()))
-    with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 def bar(http: httpx.Client, path: str = "/live") -> str:
@@ -54,16 +38,16 @@ def test_the_bar_is_on_every_page(at_home: httpx.Client, path: str) -> None:
     ("faults", "call", "said"),
     [
         pytest.param("none", {"won_cents": 0}, "SUCCESS to deposit", id="it answers"),
-        pytest.param("none", {"player_id": "p2"}, "PLAYER_NOT_FOUND to withdraw", id="it refuses"),
+        pytest.param("none", {"player_id": "stranger"}, "PLAYER_NOT_FOUND to withdraw", id="it refuses"),
         pytest.param("reply-lost@2", {"won_cents": 0}, "SUCCESS to deposit, reply lost", id="the answer was lost"),
         pytest.param("request-lost@2", {"won_cents": 0}, "no answer to deposit", id="the call was lost"),
     ],
 )
 def test_the_newest_call_to_the_wallet(
-    own: Sandbox, at_home: httpx.Client, known_url: str, faults: str, call: dict[str, Any], said: str
+    own: Sandbox, at_home: httpx.Client, wallet_url: str, faults: str, call: dict[str, Any], said: str
 ) -> None:
     """What came of it, with a link to it; calls of the Operator API do not count."""
-    own.wallet_url, own.service.retries = known_url, "none"
+    own.wallet_url, own.service.retries = wallet_url, "none"
     assert "Last call to the wallet none yet" in bar(at_home)
     own.faults.plan = FaultPlan.parse(faults)
     own.play_round(**{"player_id": "p1", "wager_cents": 100, **call})
@@ -102,9 +86,9 @@ def test_one_click_switches_off(own: Sandbox, at_home: httpx.Client, path: str) 
     assert not own.faults.plan
 
 
-def test_an_open_page_stays_true(own: Sandbox, browser: Browser, known_url: str) -> None:
+def test_an_open_page_stays_true(own: Sandbox, browser: Browser, wallet_url: str) -> None:
     """The bar asks for itself, its height stays, and a click switches the faults off on the same page."""
-    own.wallet_url = known_url
+    own.wallet_url = wallet_url
     with visiting(browser, own.base_url, viewport={"width": 400, "height": 800}) as screen:
         screen.goto("/wallet")
         status = screen.get_by_role("region", name="Status")
