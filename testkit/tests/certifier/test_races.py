@@ -15,6 +15,7 @@ from game_operator_testkit.certifier.engine import stage
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.test_second_looks import TellsWholeSeconds
 from testkit.tests.certifier.wrong_wallets import races
 from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
 
@@ -70,16 +71,6 @@ def test_a_wallet_that_asks_for_repeats_is_advised() -> None:
     report = certified(BusyWhenManyCall, only=["D02", "D03", "D04", "D08", "D09"])
     assert report.passed
     assert any("were sent again" in each.reason for each in report.advice)
-
-
-class TellsWholeSeconds(PlainWallet):
-    """Its clock ticks once a second."""
-
-    def _time_of_movement(self, now: int, last_millis: int) -> int:
-        return now // 1_000 * 1_000
-
-    def _time_of_read(self, now: int, last_millis: int) -> int:
-        return now // 1_000 * 1_000
 
 
 def test_equal_timestamps_of_different_balances_are_advice() -> None:
