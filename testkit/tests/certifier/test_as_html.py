@@ -14,7 +14,6 @@ from game_operator_testkit.certifier.report.verdicts import Note, Verdict, Weigh
 from testkit.tests.certifier.reports import (
     broken,
     doubled,
-    exchange,
     failing_report,
     hidden,
     hostile_report,
@@ -198,16 +197,6 @@ def test_all_that_is_wrong_is_told() -> None:
     page = lone(replace(doubled(), notes=notes))
     assert "Also (contract broken): The time went backwards." in page.text
     assert page.part("4 the balance after", "Made by").count("The time went backwards.") == 1
-
-
-def test_long_bodies_are_cut() -> None:
-    """With a note of how much is missing; where the line would be too long, the request is shown instead."""
-    answered = exchange(body=b"s" * 20_000, answer=b"a" * 1_001)
-    page = lone(replace(doubled(), exchanges=(answered,), notes=()))
-    assert "a" * 1_000 + " … and 1 more bytes" in page.text
-    assert "POST /withdraw" in page.text
-    assert "s" * 1_000 + " … and 19,000 more bytes" in page.text
-    assert "s" * 1_001 not in page.text
 
 
 def test_hostile_bytes_are_data() -> None:

@@ -130,14 +130,6 @@ def test_an_exchange_can_be_read_and_sent_again() -> None:
     assert read["call"].startswith(f"game-operator call /withdraw --url {URL} ")
 
 
-def test_an_answer_that_is_none_has_no_reply() -> None:
-    """But a problem, and the status that came, or 0."""
-    read = {verdict["id"]: verdict["exchanges"] for verdict in told(failing_report())["verdicts"]}
-    assert (read["C06"][0]["reply"], read["C06"][0]["answer"]["status"]) == (None, 500)
-    assert "cannot be read" in read["C06"][0]["problem"]
-    assert (read["E11"][0]["reply"], read["E11"][0]["answer"]["status"]) == (None, 0)
-
-
 @pytest.mark.parametrize(
     ("sent_bytes", "url", "has_line"),
     [

@@ -78,15 +78,6 @@ def test_a_failure_says_what_it_costs_and_what_decided() -> None:
     assert case.time == 0.031
 
 
-def test_a_failure_says_what_its_cause_means() -> None:
-    """It is what to fix, though another scenario shows it best; a failure without a cause has words of its own."""
-    (failure,) = cases(failing_report())["B02"].result
-    assert "What it means: Whenever an answer is lost" in (failure.text or "")
-    assert "How to fix it: Keep (operation, tx_id)" in (failure.text or "")
-    (failure,) = cases(report(*(each for each in failing_report().verdicts if each.id == "B02")))["B02"].result
-    assert "How to fix it: As for B01." in (failure.text or "")
-
-
 def test_a_failure_without_an_answer_shows_none() -> None:
     """Only what was sent, and of a long body the beginning."""
     (failure,) = cases(failing_report())["C06"].result

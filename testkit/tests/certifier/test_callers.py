@@ -2,11 +2,12 @@
 
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from wallet_by_hand import PlainWallet, Reply, serve
+from wallet_by_hand import PlainWallet, Reply
 
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
@@ -14,58 +15,26 @@ from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.adapters import AsgiApp
-from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from game_operator_testkit.certifier import Outcome, Supplies, Weight
+from testkit.tests.certifier.findings import only
 from testkit.tests.certifier.harness import (
-    INSTANCE,
     OTHER,
     PLAYER,
     certified,
     opened,
     service_key,
-    service_signer,
 )
-from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.serving import certified_at, served
 from testkit.tests.certifier.wrong_wallets import callers
-from tests.support.ledgers import InMemory
 from tests.support.servers import asgi_server
 
 BROKEN, ADVICE = Weight.CONTRACT_BROKEN, Weight.ADVICE
-_NO_TYPES: dict[str, tuple[str, ...]] = {"action.deposit": (), "amount_cents.deposit": ("won",), "won_cents": ()}
 
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Refusals by the hundred would fill the captured log."""
     caplog.set_level(logging.CRITICAL, "game_operator")
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found; what needs a network is skipped with its reason (spec §4.1, §5)."""
-    report = certified(only=["E"])
-    assert found(report) == {}
-    assert skipped(report).keys() == {"E10"}
-    assert {each.id for each in report.verdicts} == ids_of("E")
-    assert report.calls < 140
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"unauthenticated_status": 401}, id="forgeries are answered 401"),
-        pytest.param({"codes": "core", "rollback_tx_id": "own"}, id="core codes, rollbacks with tx_ids of their own"),
-        pytest.param({"rollback_may_equal_withdraw": True}, id="a rollback may be its withdraw"),
-        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
-        pytest.param({"claim_types": ()}, id="no claims"),
-        pytest.param({"fields": _NO_TYPES}, id="deposits without a type"),
-        pytest.param({"signature_header": "X-Provider-Signature"}, id="another header"),
-    ],
-)
-def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
-    """What is asked is what the profile says, and no more is skipped."""
-    report = certified_ours(InMemory(), Profile(**settings), only=["E"])
-    assert found(report) == {}
-    assert skipped(report).keys() == {"E10"}
 
 
 def test_only_what_the_profile_admits_is_left_out() -> None:
@@ -156,18 +125,6 @@ def test_what_costs_no_money(sound: type[PlainWallet], scenario: str, weight: We
 # --- Over HTTP --------------------------------------------------------------------------------------------------------
 
 
-def certified_at(port: int, *only: str, elsewhere: str | None = None) -> Report:
-    return certify(
-        f"http://127.0.0.1:{port}",
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        instance_id=INSTANCE,
-        only=only,
-        supplies=Supplies(elsewhere=elsewhere),
-    )
-
-
 class TakesTheFirstSignature(PlainWallet):
     """Two readers would take two different ones."""
 
@@ -185,14 +142,8 @@ class TakesTheFirstSignature(PlainWallet):
 )
 def test_two_signatures(kind: type[PlainWallet], outcome: Outcome) -> None:
     """A header that stands twice can be sent over HTTP alone; that it should be refused is advice."""
-    wallet = opened(kind)
-    server = serve(wallet)
-    try:
-        report = certified_at(server.server_port, "E05", "E11")
-    finally:
-        server.shutdown()
-        server.server_close()
-        wallet.close()
+    with served(opened(kind)) as url:
+        report = certified_at(url, only=["E05", "E11"])
     assert report.passed
     assert report.verdict("E05").outcome is outcome
     assert report.verdict("E11").outcome is Outcome.PASSED
@@ -229,29 +180,32 @@ def allowing() -> AsgiApp:
 
 
 @pytest.mark.outside
-def test_an_address_that_may_not_call(allowing: AsgiApp) -> None:
-    """It is refused, whatever it says of itself."""
-    with asgi_server(allowing) as port:
-        verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
-    assert (verdict.outcome, verdict.reason) == (Outcome.PASSED, "")
-    assert [each.reply.code for each in verdict.exchanges[:2] if each.reply] == ["INVALID_SIGNATURE"] * 2
-
-
-@pytest.mark.outside
-def test_a_wallet_that_limits_no_addresses(allowing: AsgiApp) -> None:
-    """No header was sent, so the reason speaks of none that was forged."""
-    with asgi_server(_Unlimited(allowing)) as port:
-        verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
-    assert verdict.reason.startswith("a balance check from elsewhere: returned SUCCESS instead of a refusal; ")
-    assert "the wallet limits no addresses, or allows this one" in verdict.reason
-
-
-@pytest.mark.outside
-def test_an_address_that_says_it_may(allowing: AsgiApp) -> None:
-    """A wallet that believes a header of anybody's keeps nobody out."""
-    with asgi_server(_TrustingProxies(allowing)) as port:
-        verdict = certified_at(port, "E10", elsewhere="127.0.0.2").verdict("E10")
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
-    assert "says it is from 127.0.0.1: returned SUCCESS" in verdict.reason
-    assert "limits no addresses" not in verdict.reason
+@pytest.mark.parametrize(
+    ("before", "outcome", "told", "untold"),
+    [
+        pytest.param(lambda app: app, Outcome.PASSED, "", "?", id="refused, whatever it says of itself"),
+        pytest.param(
+            _Unlimited,
+            Outcome.FAILED,
+            "the wallet limits no addresses, or allows this one",
+            "says it is",
+            id="no limit",
+        ),
+        pytest.param(
+            _TrustingProxies,
+            Outcome.FAILED,
+            "says it is from 127.0.0.1: returned SUCCESS",
+            "limits no addresses",
+            id="a header of anybody's is believed",
+        ),
+    ],
+)
+def test_an_address_that_may_not_call(
+    allowing: AsgiApp, before: Callable[[AsgiApp], AsgiApp], outcome: Outcome, told: str, untold: str
+) -> None:
+    """A wallet that believes a header of anybody's keeps nobody out; where none was sent, no reason speaks of it."""
+    with asgi_server(before(allowing)) as port:
+        report = certified_at(f"http://127.0.0.1:{port}", only=["E10"], supplies=Supplies(elsewhere="127.0.0.2"))
+    verdict = report.verdict("E10")
+    assert (verdict.outcome, told in verdict.reason, untold in verdict.reason) == (outcome, True, False)
+    assert verdict.weight is BROKEN

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from wallet_by_hand import SUCCESS, Case, PlainWallet
 
-from game_operator.profile import Profile
 from game_operator_testkit.certifier import Weight, certify_in_process
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.findings import found, only, skipped
 from testkit.tests.certifier.harness import (
     OTHER,
     PLAYER,
@@ -21,41 +20,12 @@ from testkit.tests.certifier.harness import (
     service_key,
     service_signer,
 )
-from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.test_sound_wallets import LimitsWagers
 from testkit.tests.certifier.wrong_wallets import answers, flows
-from tests.support.ledgers import InMemory
 
 pytestmark = pytest.mark.slow
 
 LOST = Weight.MONEY_LOST
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, nothing skipped, and few calls are needed (spec §3, §4.1)."""
-    report = certified(only=["A"])
-    assert (found(report), skipped(report)) == ({}, {})
-    assert {each.id for each in report.verdicts} == ids_of("A")
-    assert report.calls < 145
-
-
-@pytest.mark.parametrize(
-    ("settings", "not_tried"),
-    [
-        pytest.param({}, set(), id="batches"),
-        pytest.param({"deposit_batch": False}, {"A11"}, id="no batches"),
-        pytest.param({"claim_types": ()}, {"A10"}, id="no claims"),
-        pytest.param({"claim_types": ("BONUS",)}, set(), id="another claim"),
-        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, set(), id="an early deposit in a batch is left out"),
-        pytest.param({"codes": "core", "rollback_tx_id": "own", "unknown_rollback": "success"}, set(), id="core codes"),
-        pytest.param({"fields": {"tx_id": ()}}, set(), id="calls without tx_ids"),
-    ],
-)
-def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_tried: set[str]) -> None:
-    """What the profile leaves no room for is skipped, and says so; all else passes without advice."""
-    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["A"])
-    assert found(report) == {}
-    assert skipped(report).keys() == not_tried
-    assert all("profile" in reason for reason in skipped(report).values())
 
 
 def test_a_blocked_player_is_unblocked_whatever_was_found() -> None:
@@ -118,16 +88,15 @@ def test_a_batch_is_answered_item_by_item(wrong: type[PlainWallet], told: str) -
     assert told in verdict.reason
 
 
-class LimitsWagers(PlainWallet):
+class Limits(LimitsWagers):
     """Sound: asks for its limit before the funds."""
 
-    def _refusal(self, case: Case) -> str | None:
-        return "LIMIT_EXCEEDED" if case.call.cents > 50_000 else super()._refusal(case)
+    most = 50_000
 
 
 def test_a_wallet_may_limit_wagers() -> None:
     """What would need the whole balance in one bet is skipped, or left out; nothing is found, not even advice."""
-    report = certified(LimitsWagers, only=["A", "B"])
+    report = certified(Limits, only=["A", "B"])
     assert found(report) == {}
     assert skipped(report) == {
         "A06": "the wallet limits wagers: a withdraw of all was refused with LIMIT_EXCEEDED",
@@ -137,12 +106,10 @@ def test_a_wallet_may_limit_wagers() -> None:
 @pytest.mark.parametrize(
     ("wrong", "opening_cents", "told"),
     [
-        pytest.param(answers.TellsCents, 100_000, "500 cents moved the balance by 500.00", id="cents told"),
         pytest.param(answers.ReadsCentsAsUnits, 100_000, "500 cents moved the balance by 500.00", id="units read"),
         pytest.param(
             answers.ReadsCentsAsUnits, 10_000, "was refused for want of money", id="units read, and too little money"
         ),
-        pytest.param(answers.ReadsHundredths, 100_000, "500 cents moved the balance by 0.05", id="hundredths read"),
     ],
 )
 def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:

@@ -22,33 +22,20 @@ from wallet_by_hand import (
 
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator_testkit.certifier import Outcome, Verdict, Weight, certify, certify_in_process
+from game_operator_testkit.certifier import Outcome, Verdict, Weight, certify_in_process
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.findings import only
 from testkit.tests.certifier.harness import (
     INSTANCE,
-    OTHER,
-    PLAYER,
     certified,
     delivered_to,
     opened,
     service_signer,
 )
-from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.serving import certified_at
 from testkit.tests.certifier.wrong_wallets import hostile
-from tests.support.ledgers import InMemory
 
 LOST, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
-_NESTED: dict[str, tuple[str, ...]] = {
-    "player_id": ("who.id",),
-    "bet_id": ("bet.reference",),
-    "tx_id": (),
-    "amount_cents": ("money.cents",),
-    "amount_cents.withdraw": ("money.cents",),
-    "amount_cents.deposit": ("money.cents",),
-    "amount_cents.rollback": (),
-    "wager_cents": (),
-}
 _HUGE_CENTS = 10**12
 
 
@@ -56,33 +43,6 @@ _HUGE_CENTS = 10**12
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     """Refusals by the hundred would fill the captured log."""
     caplog.set_level(logging.CRITICAL, "game_operator")
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, only what needs a network is skipped, and fewer than 330 calls are needed (spec §4.1)."""
-    report = certified(only=["F"])
-    assert (found(report), set(skipped(report))) == ({}, {"F10"})
-    assert {each.id for each in report.verdicts} == ids_of("F")
-    assert report.calls < 330
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        pytest.param({"codes": "core", "rollback_tx_id": "own"}, id="core codes, rollbacks with tx_ids of their own"),
-        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
-        pytest.param({"allow_zero_withdraw": True}, id="a withdraw of 0 is a bet"),
-        pytest.param({"max_body_bytes": 2_000}, id="short bodies"),
-        pytest.param({"fields": _NESTED}, id="fields in other places, and some nowhere"),
-        pytest.param({"claim_types": ()}, id="no claims"),
-    ],
-)
-@pytest.mark.drawn(3)
-def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
-    """What is asked is what the profile says."""
-    report = certified_ours(InMemory(), Profile(**settings), only=["F"])
-    assert (found(report), set(skipped(report))) == ({}, {"F10"})
 
 
 class ReadsAmountsInText(PlainWallet):
@@ -233,25 +193,12 @@ def _served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator
     server.server_close()
 
 
-def _oddly_asked(port: int) -> Verdict:
-    report = certify(
-        f"http://127.0.0.1:{port}",
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        instance_id=INSTANCE,
-        only=["F10"],
-        timeout=0.7,
-    )
-    return only(report)
-
-
 def _asked_over_http(kind: type[PlainWallet] = PlainWallet, handler: type[Webhooks] = Webhooks) -> Verdict:
     wallet = opened(kind)
     with _served(wallet, handler) as port:
-        verdict = _oddly_asked(port)
+        report = certified_at(f"http://127.0.0.1:{port}", only=["F10"], timeout=0.7)
     wallet.close()
-    return verdict
+    return only(report)
 
 
 class AnswersToGet(PlainWallet):

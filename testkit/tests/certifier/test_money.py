@@ -5,8 +5,8 @@ from wallet_by_hand import Case, PlainWallet
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight
-from testkit.tests.certifier.findings import ids_of
 from testkit.tests.certifier.harness import certified, hold_told
+from testkit.tests.certifier.test_sound_wallets import LimitsWagers
 from testkit.tests.certifier.wrong_wallets import money
 
 pytestmark = pytest.mark.slow
@@ -23,27 +23,15 @@ def reasons(report: Report) -> dict[str, str]:
     return {each.id: each.reason for each in report.verdicts if each.outcome is not Outcome.PASSED}
 
 
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, nothing skipped, and both players have what they had (spec §2.1)."""
-    report = certified(only=["G"])
-    assert reasons(report) == {}
-    assert {each.id for each in report.verdicts} == ids_of("G")
-    assert report.calls < 500
-    assert [moved.difference_cents for moved in report.moved] == [0, 0]
-
-
 def test_a_large_balance_is_not_a_cent_off() -> None:
     """Each balance on the way is looked at (spec §2.1)."""
     hold_told(money.CountsInFloats, "G03", Weight.MONEY_LOST, "player-1 has 999.99")
 
 
-class LimitsWagers(PlainWallet):
+class Limits(LimitsWagers):
     """A house rule: no bet above 50.00."""
 
-    refused = "LIMIT_EXCEEDED"
-
-    def _refusal(self, case: Case) -> str | None:
-        return self.refused if case.call.cents > 5_000 else super()._refusal(case)
+    most = 5_000
 
 
 class LimitsCredits(PlainWallet):
@@ -56,10 +44,7 @@ class LimitsCredits(PlainWallet):
 class LimitsWagersAsInvalid(LimitsWagers):
     """The same in another word that is as final: advice, for each win is paid."""
 
-    refused = "INVALID_REQUEST"
-
-    def _refusal(self, case: Case) -> str | None:
-        return self.refused if case.call.cents > 10**9 else PlainWallet._refusal(self, case)
+    most, word = 10**9, "INVALID_REQUEST"
 
 
 def test_a_limit_in_another_word() -> None:
@@ -72,7 +57,7 @@ def test_a_limit_in_another_word() -> None:
 @pytest.mark.parametrize(
     ("wallet", "profile", "skipped"),
     [
-        pytest.param(LimitsWagers, Profile(), {"G01", "G03"}, id="of wagers"),
+        pytest.param(Limits, Profile(), {"G01", "G03"}, id="of wagers"),
         pytest.param(LimitsCredits, Profile(), {"G03"}, id="of wins"),
         pytest.param(PlainWallet, Profile(), set(), id="none"),
     ],

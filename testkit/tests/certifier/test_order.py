@@ -7,40 +7,11 @@ from wallet_by_hand import Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Weight
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
-from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import order
-from tests.support.ledgers import InMemory
 
 LOST, ADVICE = Weight.MONEY_LOST, Weight.ADVICE
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, nothing skipped, and few calls are needed (spec §3, §6)."""
-    report = certified(only=["C"])
-    assert (found(report), skipped(report)) == ({}, {})
-    assert {each.id for each in report.verdicts} == ids_of("C")
-    assert report.calls < 150
-
-
-@pytest.mark.parametrize(
-    ("settings", "not_tried"),
-    [
-        pytest.param({"spent_actions": ()}, {"C12"}, id="every bet is settled"),
-        pytest.param({"withdraw_actions": ("BET", "TIP"), "spent_actions": ("TIP",)}, set(), id="another spent action"),
-        pytest.param({"fields": {"amount_cents.rollback": ()}}, {"C07"}, id="rollbacks without an amount"),
-        pytest.param(
-            {"rollback_tx_id": "own", "unknown_rollback": "success"}, {"C11"}, id="rollbacks name no withdraw"
-        ),
-    ],
-)
-def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_tried: set[str]) -> None:
-    """What the profile leaves no room for is skipped, and says so; all else passes without advice."""
-    report = certified_ours(InMemory(), Profile(**settings), only=["C"])
-    assert found(report) == {}
-    assert skipped(report).keys() == not_tried
-    assert all("profile" in reason for reason in skipped(report).values())
 
 
 class SaysYesToEmptyRollbacks(PlainWallet):

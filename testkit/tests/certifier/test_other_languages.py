@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given, settings
@@ -79,41 +78,14 @@ def test_a_language_has_the_traps_that_the_page_names(name: str) -> None:
 # Started with a mistake.
 
 
-class Mistake(NamedTuple):
-    """
-    Arguments with which a wallet cannot start.
-
-    Attributes:
-        says: A pattern of the line that it writes.
-        key: The key file, in the folder with `_key_files`.
-        port: The port; None stands for one that is in use.
-    """
-
-    says: str
-    key: str = "service.pub.pem"
-    port: str | None = "0"
-
-
-_ADVICE = r"Pass the public half of the key that the service signs with\."
-_UNREADABLE, _WITHOUT_KEY = rf"cannot be read( \(.+\))?\. {_ADVICE}", rf"does not hold an RSA public key\. {_ADVICE}"
 _INVALID_PORT = r"is invalid\. Use a number from 0 to 65535\."
-_MISTAKES: Mapping[str, Mistake] = {
-    "a missing key file": Mistake(rf".*/missing\.pem {_UNREADABLE}", key="missing.pem"),
-    "a key that is not RSA": Mistake(rf".*/elliptic\.pem {_WITHOUT_KEY}", key="elliptic.pem"),
-    "a port in use": Mistake(r"Port {port} cannot be used \(.+\)\. Pass a port that is free\.", port=None),
-    "a word as the port": Mistake(rf"Port abc {_INVALID_PORT}", port="abc"),
-    "a port too high": Mistake(rf"Port 65536 {_INVALID_PORT}", port="65536"),
-}
-
-
-def _write_key_files(folder: Path) -> None:
-    elliptic = generate_private_key(SECP256R1()).public_key()
-    pem = service_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    for name, contents in {
-        "service.pub.pem": pem,
-        "elliptic.pem": elliptic.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-    }.items():
-        (folder / name).write_bytes(contents)
+#: For each the key file, the port, None if it is in use, and a pattern of the line that the wallet writes.
+_MISTAKES: Sequence[tuple[str, str | None, str]] = [
+    ("missing.pem", "0", r".*/missing\.pem cannot be read( \(.+\))?\. Pass the public half of the key .*"),
+    ("service.pub.pem", None, r"Port {port} cannot be used \(.+\)\. Pass a port that is free\."),
+    ("service.pub.pem", "abc", rf"Port abc {_INVALID_PORT}"),
+    ("service.pub.pem", "65536", rf"Port 65536 {_INVALID_PORT}"),
+]
 
 
 class Ready(NamedTuple):
@@ -127,7 +99,8 @@ class Ready(NamedTuple):
 def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ready:
     """One of the three wallets, made ready once."""
     folder = tmp_path_factory.mktemp("wallet")
-    _write_key_files(folder)
+    pem = service_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    (folder / "service.pub.pem").write_bytes(pem)
     if request.param == "Python":
         return Ready((sys.executable, str(ROOT / "examples" / "wallet_by_hand.py")), folder)
     language = LANGUAGES[request.param]
@@ -143,15 +116,15 @@ def _started(ready: Ready, key: str, port: str, **environ: str) -> subprocess.Co
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("mistake", [pytest.param(each, id=name) for name, each in _MISTAKES.items()])
+@pytest.mark.parametrize(("key", "port", "says"), _MISTAKES, ids=["no key", "port in use", "a word", "too high"])
 @pytest.mark.drawn(5, ready=("Python",))
-def test_a_wallet_that_cannot_start_says_why_in_one_line(ready: Ready, mistake: Mistake) -> None:
+def test_a_wallet_that_cannot_start_says_why_in_one_line(ready: Ready, key: str, port: str | None, says: str) -> None:
     """On stderr, with the value and what to do, and an exit code other than 0."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = str(other.getsockname()[1])
-        ended = _started(ready, mistake.key, taken if mistake.port is None else mistake.port)
+        ended = _started(ready, key, taken if port is None else port)
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(rf"{mistake.says.replace('{port}', taken)}\n", ended.stderr), ended.stderr
+    assert re.fullmatch(rf"{says.replace('{port}', taken)}\n", ended.stderr), ended.stderr
 
 
 @pytest.mark.outside
@@ -164,17 +137,6 @@ def test_a_database_that_cannot_be_opened_is_one_line_too(ready: Ready) -> None:
 
 
 # The certification.
-
-
-@pytest.mark.torture
-@pytest.mark.outside
-@_each_language
-def test_a_wallet_says_how_to_start_it(language: Language, tmp_path: Path) -> None:
-    """Started without arguments."""
-    need(language.missing)
-    ran = subprocess.run(language.command(tmp_path), capture_output=True, text=True, timeout=50, check=False)
-    assert ran.returncode != 0
-    assert re.search(r"Usage: .*service\.pub\.pem PORT PLAYER", ran.stderr)
 
 
 @pytest.mark.torture

@@ -26,10 +26,9 @@ from game_operator_testkit.certifier.engine.certification import Certification
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.scenarios import d_races
-from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import Manner, Request, Seal
+from game_operator_testkit.provider.requests import Request
 from testkit.tests.certifier.findings import only
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from testkit.tests.certifier.serving import answering, certified_at, served
@@ -183,15 +182,6 @@ def test_an_authority_of_ones_own_is_trusted_when_named() -> None:
 # How requests travel.
 
 
-def carried(url: str, *requests: Request, headers: Any = (), **settings: Any) -> list[Carried]:
-    """Carry *requests*, all at once, as a run would."""
-    carrier = HttpCarrier(url, ServiceKeys(service_signer()), headers=headers, timeout=0.5, **settings)
-    try:
-        return carrier.carry(requests)
-    finally:
-        carrier.close()
-
-
 def _request(**changes: Any) -> Request:
     return Request(**{"title": "a test", "path": "/withdraw", "body": b'{"player_id":"p1"}'} | changes)
 
@@ -200,39 +190,6 @@ def _named(request: bytes, name: bytes) -> list[bytes]:
     head = request.partition(b"\r\n\r\n")[0]
     pairs = [line.partition(b": ")[::2] for line in head.split(b"\r\n")[1:]]
     return [value for each, value in pairs if each.lower() == name]
-
-
-@pytest.mark.parametrize(
-    ("changes", "begins", "signatures"),
-    [
-        pytest.param({}, b"POST /withdraw HTTP/1.1\r\n", 1, id="as usual"),
-        pytest.param({"seal": Seal(key=None)}, b"POST /withdraw HTTP/1.1\r\n", 0, id="unsigned"),
-        pytest.param({"seal": Seal(times=2)}, b"POST /withdraw HTTP/1.1\r\n", 2, id="signed twice"),
-        pytest.param({"method": "GET"}, b"GET /withdraw HTTP/1.1\r\n", 1, id="GET"),
-        pytest.param({"manner": Manner.SLOW}, b"POST /withdraw HTTP/1.1\r\n", 1, id="slow"),
-        pytest.param({"manner": Manner.CUT}, b"POST /withdraw HTTP/1.1\r\n", 1, id="cut"),
-    ],
-)
-def test_a_request_travels_as_asked(changes: dict[str, Any], begins: bytes, signatures: int) -> None:
-    """Method, body and as many signatures as the scenario wants, whichever way it goes."""
-    request = _request(**changes)
-    with HostileServer(_RIGHT) as server:
-        (came,) = carried(server.base_url, request, headers=((b"X-Token", b"a"), (b"X-Token", b"b")))
-        # Nobody waits for the answer to a request that is cut, so the server may not have accepted it yet.
-        server.wait_until_closed(connections=1)
-    (seen,) = server.requests
-    assert seen.startswith(begins)
-    assert seen.endswith(b"\r\n\r\n" + request.body)
-    assert len(_named(seen, b"signature")) == signatures
-    assert _named(seen, b"x-token") == [b"a", b"b"]
-    assert _named(seen, b"content-type") == [b"application/json"]
-    assert _named(seen, b"accept-encoding") == [b"identity"]
-    assert len(_named(seen, b"host")) == len(_named(seen, b"content-length")) == 1
-    if request.manner is Manner.CUT:
-        assert (came.answer, came.problem) == (None, "the connection was reset before the answer, on purpose")
-    else:
-        assert came.answer is not None
-        assert (came.answer.status, came.problem) == (200, "")
 
 
 def test_calls_at_once_are_at_once() -> None:

@@ -13,23 +13,15 @@ from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.engine import stage
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.test_second_looks import TellsWholeSeconds
 from testkit.tests.certifier.wrong_wallets import races
 from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
 
 pytestmark = pytest.mark.slow
 
 LOST, BROKEN = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, and both players have what they had (spec §3)."""
-    report = certified(only=["D"])
-    assert (found(report), skipped(report)) == ({}, {})
-    assert {each.id for each in report.verdicts} == ids_of("D")
-    assert [each.difference_cents for each in report.moved] == [0, 0]
-    assert len(report.load_ms) == 96
 
 
 class LimitsByACoreCode(PlainWallet):
@@ -79,16 +71,6 @@ def test_a_wallet_that_asks_for_repeats_is_advised() -> None:
     report = certified(BusyWhenManyCall, only=["D02", "D03", "D04", "D08", "D09"])
     assert report.passed
     assert any("were sent again" in each.reason for each in report.advice)
-
-
-class TellsWholeSeconds(PlainWallet):
-    """Its clock ticks once a second."""
-
-    def _time_of_movement(self, now: int, last_millis: int) -> int:
-        return now // 1_000 * 1_000
-
-    def _time_of_read(self, now: int, last_millis: int) -> int:
-        return now // 1_000 * 1_000
 
 
 def test_equal_timestamps_of_different_balances_are_advice() -> None:

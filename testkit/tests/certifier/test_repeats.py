@@ -1,49 +1,15 @@
 """The scenarios of repeats and conflicts: right wallets pass, and wrong ones are told what they do."""
 
-from typing import Any
-
 import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight
-from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.findings import found, only, skipped
 from testkit.tests.certifier.harness import certified
-from testkit.tests.certifier.ours import certified_ours
 from testkit.tests.certifier.wrong_wallets import overlooked, repeats
-from tests.support.ledgers import InMemory
 
 LOST, ADVICE = Weight.MONEY_LOST, Weight.ADVICE
-
-
-def test_the_wallet_by_hand_passes() -> None:
-    """Nothing is found, nothing skipped, and few calls are needed (spec §3)."""
-    report = certified(only=["B"])
-    assert (found(report), skipped(report)) == ({}, {})
-    assert {each.id for each in report.verdicts} == ids_of("B")
-    assert report.calls < 270
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "not_tried"),
-    [
-        pytest.param({}, set(), id="batches"),
-        pytest.param({"deposit_batch": False}, set(), id="no batches"),
-        pytest.param({"claim_types": ()}, {"B16"}, id="no claims"),
-        pytest.param({"rollback_tx_id": "own"}, {"B05"}, id="rollbacks have tx_ids of their own"),
-        pytest.param({"duplicate_reply": "verbatim"}, set(), id="repeats word for word"),
-        pytest.param({"codes": "core", "unknown_rollback": "success"}, set(), id="core codes, rollbacks of nothing"),
-        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, set(), id="early deposits"),
-        pytest.param({"fields": {"tx_id": ()}}, {"B10", "B12", "B13", "B17"}, id="calls without tx_ids"),
-    ],
-)
-def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_tried: set[str]) -> None:
-    """What the profile leaves no room for is skipped, and says so; all else passes without advice."""
-    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["B"])
-    assert found(report) == {}
-    assert skipped(report).keys() == not_tried
-    assert all("profile" in reason for reason in skipped(report).values())
 
 
 def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:

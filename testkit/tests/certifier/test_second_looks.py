@@ -10,6 +10,7 @@ from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.test_sound_wallets import LimitsWagers
 from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
 
 
@@ -42,19 +43,16 @@ def test_what_a_lone_repeat_moves_needs_no_race(kind: type[PlainWallet], cause: 
     assert report.verdict("D02").notes[0].cause == cause
 
 
-class WantsLargeWagers(PlainWallet):
+class WantsLargeWagers(LimitsWagers):
     """Accepts no wager below 60.00, which players with 1000.00 cannot pay twenty times."""
 
-    code = "LIMIT_EXCEEDED"
-
-    def _refusal(self, case: Case) -> str | None:
-        return self.code if case.call.cents < 6_000 else super()._refusal(case)
+    least, most = 6_000, 10**15
 
 
 class WantsLargeWagersInItsWords(WantsLargeWagers):
     """With a code of its own."""
 
-    code = "STAKE_TOO_LOW"
+    word = "STAKE_TOO_LOW"
 
 
 @pytest.mark.parametrize("kind", [WantsLargeWagers, WantsLargeWagersInItsWords])

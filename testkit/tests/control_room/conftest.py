@@ -16,7 +16,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.running import Room, room_over
-from testkit.tests.control_room.support import EVIL, service_key
+from testkit.tests.control_room.support import EVIL
 from tests.support.browser import chromium
 from tests.support.servers import asgi_server
 
@@ -84,11 +84,9 @@ def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
 
 
 @pytest.fixture
-def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+def own(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox whose log has nothing but what a test puts there."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
+    with Sandbox(operator_public_key=public_key, service_private_key=private_key, control_room=ControlRoom) as sandbox:
         yield sandbox
 
 

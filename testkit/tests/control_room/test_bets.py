@@ -11,18 +11,15 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import ClosedBet, OperatorClient
+from game_operator import OperatorClient
 from game_operator.backoffice import Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import FaultPlan, Sandbox
 from testkit.tests.control_room.running import Room, room_at
-from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page, play, post, service_key
-from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
+from testkit.tests.control_room.support import EVIL, Html, page, play, post
 from tests.support.servers import asgi_server
-from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.outside
 
@@ -183,28 +180,6 @@ def test_the_list_says_which_bets_the_wallet_has_not_confirmed(sandbox: Sandbox,
     assert list(marked.values()) == [False, True, False]
 
 
-def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
-    """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
-    clock = StoppedClock(NOW_MILLIS)
-    with (
-        Sandbox(
-            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, clock=clock
-        ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
-    ):
-        evil = {"reference_id": EVIL, "player_id": EVIL, "game": EVIL, "round_id": EVIL, "instance_id": EVIL}
-        bet = {"wager": 1, "won": 2, "timestamp": NOW_MILLIS}
-        sandbox.world.add_bet(ClosedBet.model_validate(evil | bet))
-        sandbox.world.add_round(round_id=EVIL, round_no=7, instance_id=EVIL, game=EVIL, started_at_millis=NOW_MILLIS)
-        sources = [
-            page(http, f"/bets{query}").source
-            for query in ("", f"?id={quote(EVIL)}", f"?instance_id={quote(EVIL)}&round_no=7")
-        ]
-        clock.now_millis += 91 * DAY_MILLIS
-        assert "There are no bets." in page(http, "/bets").text
-    assert all(EVIL not in source and source.count(EVIL_ESCAPED) >= 2 for source in sources)
-
-
 @pytest.fixture
 def over_a_ledger(
     tmp_path: Path, private_key: RSAPrivateKey, public_key: RSAPublicKey
@@ -251,17 +226,11 @@ def test_a_settlement_is_lost_and_found(over_a_ledger: tuple[Room, SqlLedger], p
     assert ledger.balance("ann") == 9_500
 
 
-@pytest.mark.parametrize(
-    ("won", "sentence"),
-    [
-        pytest.param("much", "Write an amount in currency units", id="a word"),
-    ],
-)
-def test_a_win_that_cannot_be_read(own: Sandbox, at_home: httpx.Client, won: str, sentence: str) -> None:
+def test_a_win_that_cannot_be_read(own: Sandbox, at_home: httpx.Client) -> None:
     """Said beside the field, and the bet stays open."""
     bet_id = own.bet_ids["OPEN"]
-    refused = post(at_home, "/bets/lose", bet_id=bet_id, won=won)
-    assert (refused.status_code, sentence in refused.text) == (422, True)
+    refused = post(at_home, "/bets/lose", bet_id=bet_id, won="much")
+    assert (refused.status_code, "Write an amount in currency units" in refused.text) == (422, True)
     assert "OPEN not settled yet" in page(at_home, f"/bets?id={bet_id}").text
 
 

@@ -1,6 +1,5 @@
 """The lobby and the live list as a person uses them: in Chromium, which sees what a browser would complain of."""
 
-import time
 from urllib.parse import urlsplit
 
 import httpx
@@ -65,24 +64,6 @@ def test_a_played_round_appears_on_an_open_page(sandbox: Sandbox, browser: Brows
     assert (bet.status, getattr(bet, "won", None)) == ("CLOSED", 700)
 
 
-def test_a_call_is_watched_and_delivered_again(sandbox: Sandbox, browser: Browser) -> None:
-    """From the list to the bytes, to the same bytes sent again; the curl line can be copied."""
-    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
-    with visiting(browser, sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as page:
-        page.goto("/live")
-        page.locator("#calls a").first.click()
-        expect(page).to_have_title(f"POST /deposit · Live · {sandbox.operator_id} · game-operator")
-        page.get_by_role("button", name="Copy the curl line").click()
-        expect(page.get_by_role("button", name="Copied the curl line")).to_be_visible()
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert copied == page.locator("#curl-line").inner_text()
-        assert copied.startswith("curl ")
-        first = page.url
-        page.get_by_role("button", name="Deliver again").click()
-        page.wait_for_url(lambda url: url != first)
-        expect(page.locator(".summary")).to_contain_text("delivered again")
-
-
 def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
     """The first stop skips the navigation, the focus can be seen, and Enter plays."""
     with visiting(browser, sandbox.base_url) as page:
@@ -105,20 +86,6 @@ def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
         expect(page.get_by_role("button", name="Play", exact=True)).to_be_focused()
         # A screen reader speaks what changes in an element that stays.
         assert page.evaluate("said.isConnected")
-
-
-def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> None:
-    """A list whose connection broke comes back, and shows what happened in the meantime, once."""
-    with visiting(browser, sandbox.base_url, expected=("Failed to load resource: net::ERR_", "htmx:sse:error")) as page:
-        page.goto("/live")
-        expect(page.get_by_text("Listening")).to_be_visible()
-        page.context.set_offline(True)
-        _drop_streams(sandbox)
-        sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
-        numbers = {each.number for each in sandbox.live.recent(2)}
-        page.context.set_offline(False)
-        for number in numbers:
-            expect(page.locator(f"#call-{number}")).to_have_count(1)
 
 
 def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSAPublicKey) -> None:
@@ -146,16 +113,6 @@ def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSA
 
 def _ask(sandbox: Sandbox) -> None:
     httpx.get(f"{sandbox.base_url}/api/v0.2/fetch-games", trust_env=False, verify=False)
-
-
-def _drop_streams(sandbox: Sandbox) -> None:
-    """Hang up on every open stream."""
-    running = sandbox._running
-    assert running is not None
-    loop = running._server.loop
-    assert loop is not None
-    loop.call_soon_threadsafe(running._server._hang_up)
-    time.sleep(0.1)
 
 
 def test_a_field_that_does_not_count_is_disabled(sandbox: Sandbox, browser: Browser) -> None:

@@ -5,12 +5,10 @@ from itertools import count
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator import GrantErrorCode
 from game_operator.codes import GRANT_MESSAGES
 from game_operator.ledger import MemoryLedger
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.free_bets import read_grant_form, refused
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
@@ -159,33 +157,25 @@ def test_free_bets_that_are_not_there(http: httpx.Client) -> None:
 
 
 @pytest.mark.outside
-def test_free_bets_expire(public_key: RSAPublicKey) -> None:
+def test_free_bets_expire(own: Sandbox, at_home: httpx.Client) -> None:
     """From granted to expired, at the very millisecond; there is no button then."""
-    clock = StoppedClock(NOW_MILLIS)
-    with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=clock) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
-    ):
-        post(http, "/free-bets/grant", **terms(sandbox, duration="1000", unit="milliseconds", player_id=EVIL))
-        seen = []
-        for at_millis in (NOW_MILLIS + 999, NOW_MILLIS + 1000):
-            clock.now_millis = at_millis
-            html = page(http, "/free-bets")
-            seen.append(("granted" in html.text, "expired" in html.text, "Play and claim" in html.text))
-            assert EVIL not in html.source
-            assert EVIL_ESCAPED in html.source
+    own.service.clock = clock = StoppedClock(NOW_MILLIS)
+    post(at_home, "/free-bets/grant", **terms(own, duration="1000", unit="milliseconds", player_id=EVIL))
+    seen = []
+    for at_millis in (NOW_MILLIS + 999, NOW_MILLIS + 1000):
+        clock.now_millis = at_millis
+        html = page(at_home, "/free-bets")
+        seen.append(("granted" in html.text, "expired" in html.text, "Play and claim" in html.text))
+        assert EVIL not in html.source
+        assert EVIL_ESCAPED in html.source
     assert seen == [(True, False, True), (False, True, False)]
 
 
 @pytest.mark.outside
-def test_without_a_wallet_nothing_is_claimed(public_key: RSAPublicKey) -> None:
+def test_without_a_wallet_nothing_is_claimed(own: Sandbox, at_home: httpx.Client) -> None:
     """The page says what is missing."""
-    with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
-    ):
-        post(http, "/free-bets/grant", **terms(sandbox))
-        refused = post(http, "/free-bets/claim", free_bet_id=sandbox.world.grants()[-1].free_bet_id)
+    post(at_home, "/free-bets/grant", **terms(own))
+    refused = post(at_home, "/free-bets/claim", free_bet_id=own.world.grants()[-1].free_bet_id)
     assert refused.status_code == 422
     assert "no wallet" in refused.text
 

@@ -26,32 +26,16 @@ pytestmark = pytest.mark.outside
 PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
 
 
-@pytest.fixture(scope="module")
-def own_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
-    """A sandbox whose keys may be rotated; it makes the service's key itself."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture(scope="module")
-def own_http(own_sandbox: Sandbox) -> Iterator[httpx.Client]:
-    """Whoever reads the pages of that sandbox."""
-    with httpx.Client(base_url=own_sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
-        yield http
-
-
-def test_both_public_keys_are_shown(own_sandbox: Sandbox, own_http: httpx.Client, public_pem: bytes) -> None:
+def test_both_public_keys_are_shown(own: Sandbox, at_home: httpx.Client, public_pem: bytes) -> None:
     """The service's, which the wallet needs, and the operator's that is registered; whole, and to be copied."""
-    html = page(own_http, "/keys")
-    assert PEM.findall(html.source) == [own_sandbox.service_public_key_pem.decode(), public_pem.decode()]
+    html = page(at_home, "/keys")
+    assert PEM.findall(html.source) == [own.service_public_key_pem.decode(), public_pem.decode()]
     assert [each["data-copy"] for each in html.all("button") if "data-copy" in each] == ["service-key", "operator-key"]
 
 
-def test_fingerprints_are_those_of_openssl(own_http: httpx.Client) -> None:
+def test_fingerprints_are_those_of_openssl(at_home: httpx.Client) -> None:
     """SHA-256 of the key's DER, in upper case with colons: what one compares over the telephone."""
-    html = page(own_http, "/keys")
+    html = page(at_home, "/keys")
     for pem in PEM.findall(html.source):
         digest = Hash(SHA256())
         digest.update(load_pem_public_key(pem.encode()).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
@@ -59,52 +43,52 @@ def test_fingerprints_are_those_of_openssl(own_http: httpx.Client) -> None:
     assert html.text.count("RSA, 2048 bits") == 2
 
 
-def test_the_service_key_is_a_file(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+def test_the_service_key_is_a_file(own: Sandbox, at_home: httpx.Client) -> None:
     """As a wallet reads it."""
-    response = own_http.get("/keys/service.pub.pem")
-    assert response.content == own_sandbox.service_public_key_pem
+    response = at_home.get("/keys/service.pub.pem")
+    assert response.content == own.service_public_key_pem
     assert response.headers["content-disposition"] == 'attachment; filename="service.pub.pem"'
     assert "default-src 'none'" in response.headers["content-security-policy"]
 
 
-def test_the_next_key_is_made_before_the_switch(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+def test_the_next_key_is_made_before_the_switch(own: Sandbox, at_home: httpx.Client) -> None:
     """It is shown, copied and downloaded for the wallet, and nothing is signed with it yet."""
-    before = own_sandbox.service_public_key_pem
-    for reply in (own_http.get("/keys/service-new.pub.pem"), post(own_http, "/keys/rotate")):
+    before = own.service_public_key_pem
+    for reply in (at_home.get("/keys/service-new.pub.pem"), post(at_home, "/keys/rotate")):
         assert reply.status_code == 409
         assert "There is no next key to switch to" in reply.text
-    assert "/keys/rotate" not in page(own_http, "/keys").values("action")
-    assert own_http.get("/keys/prepare").status_code == 405
-    assert own_http.post("/keys/prepare").status_code == 415
-    unprepared = own_sandbox.prepared_service_key_pem
+    assert "/keys/rotate" not in page(at_home, "/keys").values("action")
+    assert at_home.get("/keys/prepare").status_code == 405
+    assert at_home.post("/keys/prepare").status_code == 415
+    unprepared = own.prepared_service_key_pem
     assert unprepared is None
-    assert post(own_http, "/keys/prepare").headers["location"] == "/keys#rotate-title"
-    prepared = own_sandbox.prepared_service_key_pem
+    assert post(at_home, "/keys/prepare").headers["location"] == "/keys#rotate-title"
+    prepared = own.prepared_service_key_pem
     assert prepared is not None
-    html = page(own_http, "/keys")
+    html = page(at_home, "/keys")
     assert PEM.findall(html.source)[:2] == [before.decode(), prepared.decode()]
     assert "/keys/rotate" in html.values("action")
     assert "next-key" in [each.get("data-copy") for each in html.all("button")]
-    response = own_http.get("/keys/service-new.pub.pem")
+    response = at_home.get("/keys/service-new.pub.pem")
     assert response.content == prepared
     assert response.headers["content-disposition"] == 'attachment; filename="service-new.pub.pem"'
-    assert own_sandbox.service_public_key_pem == before
+    assert own.service_public_key_pem == before
 
 
-def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+def test_a_rotation_makes_a_new_key(own: Sandbox, at_home: httpx.Client) -> None:
     """A link alone does not; the form does, once, and the page says what to do next."""
-    before, prepared = own_sandbox.service_public_key_pem, own_sandbox.prepare_service_key()
-    assert own_http.get("/keys/rotate").status_code == 405
-    assert own_http.post("/keys/rotate").status_code == 415
-    assert own_sandbox.service_public_key_pem == before
-    rotated = post(own_http, "/keys/rotate")
+    before, prepared = own.service_public_key_pem, own.prepare_service_key()
+    assert at_home.get("/keys/rotate").status_code == 405
+    assert at_home.post("/keys/rotate").status_code == 415
+    assert own.service_public_key_pem == before
+    rotated = post(at_home, "/keys/rotate")
     assert rotated.status_code == 303
-    assert own_sandbox.service_public_key_pem == prepared
-    assert post(own_http, "/keys/rotate").status_code == 409
-    assert own_sandbox.service_public_key_pem == prepared
-    html = page(own_http, rotated.headers["location"])
+    assert own.service_public_key_pem == prepared
+    assert post(at_home, "/keys/rotate").status_code == 409
+    assert own.service_public_key_pem == prepared
+    html = page(at_home, rotated.headers["location"])
     assert "Switched. Webhooks are signed with the new key" in html.text
-    assert PEM.findall(html.source)[0] == own_sandbox.service_public_key_pem.decode()
+    assert PEM.findall(html.source)[0] == own.service_public_key_pem.decode()
 
 
 class FullDisk:
@@ -215,12 +199,12 @@ def test_the_wallet_is_not_blamed_for_our_key(rotating: tuple[Sandbox, httpx.Cli
 
 
 def test_no_page_shows_a_private_key(
-    sandbox: Sandbox, http: httpx.Client, own_http: httpx.Client, private_pem: bytes
+    sandbox: Sandbox, http: httpx.Client, at_home: httpx.Client, private_pem: bytes
 ) -> None:
     """Neither in PEM nor a line of it, wherever it is looked for."""
     sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
     secret_lines = [line for line in private_pem.decode().splitlines() if len(line) == 64]
-    for reader in (http, own_http):
+    for reader in (http, at_home):
         for path in [*PATHS, "/status", "/keys/service.pub.pem", "/live/1", "/openapi.json"]:
             text = reader.get(path).text
             assert "PRIVATE" not in text

@@ -209,24 +209,21 @@ def test_a_mark_that_this_run_did_not_give_begins_anew(sandbox: Sandbox, http: h
     assert numbers(data) == list(range(newest, max(newest - 100, 0), -1))
 
 
-def test_a_reader_that_takes_nothing_holds_nothing_up(public_key: RSAPublicKey, open_streams: list[object]) -> None:
+def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams: list[object]) -> None:
     """It waits for its reader with one event, and the sandbox stops without waiting for it."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        port = urlsplit(sandbox.base_url).port
-        with RawClient(port or 0) as idle:
-            idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
-            _until(lambda: len(open_streams) == 1)
-            for _ in range(20):
-                for _ in range(100):
-                    recorded(sandbox, player_id="x" * 50_000)
-                time.sleep(0.05)
-            assert httpx.get(f"{sandbox.base_url}/status", trust_env=False, verify=False).status_code == 200
-            began = time.monotonic()
-            sandbox.__exit__(None, None, None)
-            assert time.monotonic() - began < 5
-            _until(lambda: open_streams == [])
+    port = urlsplit(own.base_url).port
+    with RawClient(port or 0) as idle:
+        idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
+        _until(lambda: len(open_streams) == 1)
+        for _ in range(20):
+            for _ in range(100):
+                recorded(own, player_id="x" * 50_000)
+            time.sleep(0.05)
+        assert httpx.get(f"{own.base_url}/status", trust_env=False, verify=False).status_code == 200
+        began = time.monotonic()
+        own.__exit__(None, None, None)
+        assert time.monotonic() - began < 5
+        _until(lambda: open_streams == [])
 
 
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:
@@ -328,21 +325,13 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
     assert post(http, "/live/999999999/again").status_code == 404
 
 
-def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
+def test_a_delivery_to_nobody_is_said(own: Sandbox, at_home: httpx.Client) -> None:
     """The wallet is gone: a sentence on the call's page."""
-    with (
-        Sandbox(
-            operator_public_key=public_key,
-            service_private_key=service_key(),
-            wallet_url="http://127.0.0.1:9",
-            control_room=ControlRoom,
-        ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-    ):
-        number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number
-        response = post(http, f"/live/{number}/again")
-        sandbox.wallet_url = None
-        unset = post(http, f"/live/{number}/again")
+    own.wallet_url = "http://127.0.0.1:9"
+    number = recorded(own, url="http://127.0.0.1:9/withdraw").number
+    response = post(at_home, f"/live/{number}/again")
+    own.wallet_url = None
+    unset = post(at_home, f"/live/{number}/again")
     assert (response.status_code, unset.status_code) == (502, 422)
     assert "Is the wallet running?" in response.text
     assert 'role="alert">The sandbox knows no wallet.' in unset.text

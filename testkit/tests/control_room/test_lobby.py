@@ -9,15 +9,13 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import GameInfo, Genre
 from game_operator.ledger import MemoryLedger
-from game_operator.models import BetConfig, GameInstance
 from game_operator.text import money
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.amounts import units_in
 from game_operator_testkit.control_room.page_context import PageContext
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post, service_key
+from testkit.tests.control_room.support import Html, form_token, page, play, post
 from tests.support.hostile_server import Connection, HostileServer
 
 pytestmark = pytest.mark.outside
@@ -195,55 +193,17 @@ def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> No
     assert play(http, instance_id=off[0]).status_code == 422
 
 
-def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
+def test_a_wallet_that_is_not_there(own: Sandbox, at_home: httpx.Client) -> None:
     """Not configured, or not listening: a sentence, and not a page of errors."""
-    with (
-        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-    ):
-        unset_page = page(http, "/").text
-        assert "No wallet is configured" in unset_page
-        assert "game-operator sandbox --url http://127.0.0.1:8000/wallet" in unset_page
-        unset = play(http)
-        sandbox.wallet_url = "http://127.0.0.1:9"
-        unreachable = play(http, wager="3.25")
+    assert "game-operator sandbox --url http://127.0.0.1:8000/wallet" in page(at_home, "/").text
+    unset = play(at_home)
+    own.wallet_url = "http://127.0.0.1:9"
+    unreachable = play(at_home, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 502)
     assert "in a program. The sandbox knows no wallet." in Html(unset.text).text
     assert "Nobody answers at 127.0.0.1:9, so the call was not sent (" in unreachable.text
     assert 'value="3.25"' in unreachable.text
     assert "What was called is in Live." in Html(unreachable.text).text
-
-
-def test_a_player_may_be_called_anything(http: httpx.Client) -> None:
-    """A script in a name is text on every page it comes to."""
-    location = play(http, player_id=EVIL).headers["location"]
-    refused = play(http, player_id=EVIL, wager="x")
-    # The status bar above may lead to another call.
-    content = Html(page(http, location).source.partition("<main")[2])
-    number = next(link for link in content.values("href") if link.startswith("/live/"))
-    for source in (page(http, location).source, refused.text, page(http, "/live").source, page(http, number).source):
-        assert EVIL not in source
-        assert EVIL_ESCAPED in source
-
-
-def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
-    """Names, providers and ids of games are text too."""
-    limits = BetConfig(
-        min_wager=Decimal(1), max_wager=Decimal(2), default_wager=Decimal(1), currency=EVIL, max_win=Decimal(9)
-    )
-    with (
-        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
-    ):
-        instance = GameInstance(id="a" * 24, name=EVIL, active=True, bet_config=limits)
-        evil = {"id": EVIL, "name": EVIL, "provider_name": EVIL, "genre": EVIL, "status": EVIL}
-        sandbox.world.add_game(GameInfo(instances=(instance,), **evil))
-        html = page(http, f"/?genre={EVIL}&instance={'a' * 24}")
-        picture = next(src for src in html.values("src") if "thumb" in src)
-        assert http.get(picture).status_code == 200
-    assert EVIL not in html.source
-    assert html.source.count(EVIL_ESCAPED) >= 8
-    assert Genre.CRASH in html.text
 
 
 def say_nothing(connection: Connection) -> None:

@@ -121,12 +121,6 @@ def test_what_is_no_command_begins_nothing(right: Room, form: dict[str, str]) ->
     assert of_our_children() == []
 
 
-def test_a_wallet_that_is_not_there(private_key: RSAPrivateKey) -> None:
-    """Said in the words of the command line."""
-    with room_at("http://127.0.0.1:1", private_key) as room:
-        assert "The certification: The wallet could not be reached." in room.run(CERTIFICATION).text
-
-
 @pytest.mark.parametrize("form", [CERTIFICATION, STORM], ids=lambda form: form["kind"])
 def test_without_wallet_or_key_nothing_begins(
     own: Sandbox, at_home: httpx.Client, private_key: RSAPrivateKey, form: dict[str, str]

@@ -1,60 +1,18 @@
 """The status bar: on every page, true, and with one click against all faults."""
 
 import re
-from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from playwright.sync_api import Browser, expect
 
-from game_operator.ledger import MemoryLedger
-from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.faults import FAULT_PRESETS, FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import PATHS, Html, post, service_key
+from testkit.tests.control_room.support import PATHS, Html, post
 from tests.support.browser import visiting
-from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
-
-
-@pytest.fixture
-def room(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
-    """A sandbox that nobody has used."""
-    with Sandbox(operator_public_key=public_key, service_private_key=private_key, control_room=ControlRoom) as sandbox:
-        yield sandbox
-
-
-@pytest.fixture
-def own_http(room: Sandbox) -> Iterator[httpx.Client]:
-    """Reads its pages."""
-    with httpx.Client(base_url=room.base_url, trust_env=False, verify=False, timeout=20) as http:
-        yield http
-
-
-@pytest.fixture(scope="module")
-def idle(public_key: RSAPublicKey) -> Iterator[httpx.Client]:
-    """Reads the pages of a sandbox that nobody uses."""
-    with (
-        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-    ):
-        yield http
-
-
-@pytest.fixture(scope="module")
-def known_url(public_key: RSAPublicKey) -> Iterator[str]:
-    """A wallet that knows the service's key."""
-    ledger = MemoryLedger()
-    ledger.open_account("p1", Decimal(100))
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
-    with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 def bar(http: httpx.Client, path: str = "/live") -> str:
@@ -68,10 +26,10 @@ def play(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/nowhere", "/status"])
-def test_the_bar_is_on_every_page(idle: httpx.Client, path: str) -> None:
+def test_the_bar_is_on_every_page(at_home: httpx.Client, path: str) -> None:
     """Once, and the same."""
-    assert idle.get(path).text.count('id="status-bar"') == 1
-    shown = bar(idle, path)
+    assert at_home.get(path).text.count('id="status-bar"') == 1
+    shown = bar(at_home, path)
     for part in ("Faults none on Repeats", "Last call to the wallet none yet"):
         assert part in shown
 
@@ -80,24 +38,24 @@ def test_the_bar_is_on_every_page(idle: httpx.Client, path: str) -> None:
     ("faults", "call", "said"),
     [
         pytest.param("none", {"won_cents": 0}, "SUCCESS to deposit", id="it answers"),
-        pytest.param("none", {"player_id": "p2"}, "PLAYER_NOT_FOUND to withdraw", id="it refuses"),
+        pytest.param("none", {"player_id": "stranger"}, "PLAYER_NOT_FOUND to withdraw", id="it refuses"),
         pytest.param("reply-lost@2", {"won_cents": 0}, "SUCCESS to deposit, reply lost", id="the answer was lost"),
         pytest.param("request-lost@2", {"won_cents": 0}, "no answer to deposit", id="the call was lost"),
     ],
 )
 def test_the_newest_call_to_the_wallet(
-    room: Sandbox, own_http: httpx.Client, known_url: str, faults: str, call: dict[str, Any], said: str
+    own: Sandbox, at_home: httpx.Client, wallet_url: str, faults: str, call: dict[str, Any], said: str
 ) -> None:
     """What came of it, with a link to it; calls of the Operator API do not count."""
-    room.wallet_url, room.service.retries = known_url, "none"
-    assert "Last call to the wallet none yet" in bar(own_http)
-    room.faults.plan = FaultPlan.parse(faults)
-    room.play_round(**{"player_id": "p1", "wager_cents": 100, **call})
-    number = room.live.count
-    httpx.get(f"{room.base_url}/api/v0.2/fetch-games", trust_env=False)
-    assert room.live.count == number + 1
-    assert re.search(rf"Last call to the wallet at .* UTC {said}", bar(own_http))
-    assert f'href="/live/{number}"' in own_http.get("/faults").text.partition("</section>")[0]
+    own.wallet_url, own.service.retries = wallet_url, "none"
+    assert "Last call to the wallet none yet" in bar(at_home)
+    own.faults.plan = FaultPlan.parse(faults)
+    own.play_round(**{"player_id": "p1", "wager_cents": 100, **call})
+    number = own.live.count
+    httpx.get(f"{own.base_url}/api/v0.2/fetch-games", trust_env=False)
+    assert own.live.count == number + 1
+    assert re.search(rf"Last call to the wallet at .* UTC {said}", bar(at_home))
+    assert f'href="/live/{number}"' in at_home.get("/faults").text.partition("</section>")[0]
 
 
 @pytest.mark.parametrize(
@@ -109,35 +67,35 @@ def test_the_newest_call_to_the_wallet(
         *((preset.name, f"{len(preset.rates)} on {preset.title} Switch off") for preset in FAULT_PRESETS.values()),
     ],
 )
-def test_faults_are_counted_and_named(room: Sandbox, own_http: httpx.Client, faults: str, shown: str) -> None:
+def test_faults_are_counted_and_named(own: Sandbox, at_home: httpx.Client, faults: str, shown: str) -> None:
     """By the preset, if they are one."""
-    room.faults.plan = FaultPlan.parse(faults)
-    assert shown in " ".join(bar(own_http).split())
+    own.faults.plan = FaultPlan.parse(faults)
+    assert shown in " ".join(bar(at_home).split())
 
 
 @pytest.mark.parametrize("path", ["/live?player=p1&x=%20", "/faults", "/nowhere"])
-def test_one_click_switches_off(room: Sandbox, own_http: httpx.Client, path: str) -> None:
+def test_one_click_switches_off(own: Sandbox, at_home: httpx.Client, path: str) -> None:
     """From every page, and without a script it leads to the faults; a form without our token changes nothing."""
-    room.faults.plan = FaultPlan.parse("bad-network")
-    html = Html(own_http.get(path).text)
+    own.faults.plan = FaultPlan.parse("bad-network")
+    html = Html(at_home.get(path).text)
     action = next(each["action"] for each in html.all("form") if "hx-post" in each) or ""
     name = next(each["value"] for each in html.all("input") if each.get("name") == "name") or ""
-    assert own_http.post(action, data={"form_token": "", "name": name}).status_code == 403
-    assert room.faults.plan
-    assert post(own_http, action, name=name).status_code == 303
-    assert not room.faults.plan
+    assert at_home.post(action, data={"form_token": "", "name": name}).status_code == 403
+    assert own.faults.plan
+    assert post(at_home, action, name=name).status_code == 303
+    assert not own.faults.plan
 
 
-def test_an_open_page_stays_true(room: Sandbox, browser: Browser, known_url: str) -> None:
+def test_an_open_page_stays_true(own: Sandbox, browser: Browser, wallet_url: str) -> None:
     """The bar asks for itself, its height stays, and a click switches the faults off on the same page."""
-    room.wallet_url = known_url
-    with visiting(browser, room.base_url, viewport={"width": 400, "height": 800}) as screen:
+    own.wallet_url = wallet_url
+    with visiting(browser, own.base_url, viewport={"width": 400, "height": 800}) as screen:
         screen.goto("/wallet")
         status = screen.get_by_role("region", name="Status")
         expect(status).to_contain_text("none yet")
         before = status.bounding_box()
-        room.faults.plan = FaultPlan.parse("bad-network")
-        play(room)
+        own.faults.plan = FaultPlan.parse("bad-network")
+        play(own)
         expect(status).to_contain_text("bad network")
         expect(status).to_contain_text("SUCCESS to deposit")
         after = status.bounding_box()
@@ -146,4 +104,4 @@ def test_an_open_page_stays_true(room: Sandbox, browser: Browser, known_url: str
         assert (before["y"], before["height"]) == (after["y"], after["height"])
         status.get_by_role("button", name="Switch off").click()
         expect(status).to_contain_text("none on")
-        assert screen.url == f"{room.base_url}/wallet"
+        assert screen.url == f"{own.base_url}/wallet"

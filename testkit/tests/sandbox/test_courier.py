@@ -1,7 +1,6 @@
 """The courier over real HTTP: what arrives at a real server, what is heard of it, and servers that are hostile."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys, new_key
 from tests.support.calls import withdraw
-from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 
 pytestmark = pytest.mark.outside
-
-PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -85,53 +82,6 @@ def test_the_same_post_has_the_same_bytes_and_headers_in_every_manner(keys: Serv
     ]
     assert told[0] == told[1] == told[2]
     assert set(told[0]) == {b"host", b"content-type", b"content-length", b"x-service", b"body"}
-
-
-def read_and(data: bytes, *, hang_up: bool = False) -> Script:
-    def script(connection: Connection) -> None:
-        connection.read_request()
-        connection.send(data)
-        if hang_up:
-            connection.close()
-
-    return script
-
-
-def endless(data: bytes, first: bytes) -> Script:
-    def script(connection: Connection) -> None:
-        connection.read_request()
-        connection.send(first)
-        while not connection.stopping.is_set() and connection.send(data):
-            pass
-
-    return script
-
-
-HEAD = b"HTTP/1.1 200 OK\r\n"
-
-
-@pytest.mark.parametrize("manner", [None, Fault.SLOW, Fault.REPLY_LOST], ids=str)
-@pytest.mark.parametrize(
-    "script",
-    [
-        pytest.param(read_and(b"garbage\r\n\r\n"), id="garbage"),
-        pytest.param(read_and(b""), id="no answer"),
-        pytest.param(endless(b"x-more: and more\r\n", HEAD), id="endless headers"),
-        pytest.param(endless(b"x" * 65_536, HEAD + b"Content-Length: 999999999\r\n\r\n"), id="a huge body"),
-        pytest.param(read_and(response_bytes(302, b"", b"Location: /elsewhere")), id="a redirect"),
-        pytest.param(lambda connection: connection.close(), id="closed at once"),
-    ],
-)
-def test_a_hostile_wallet_is_not_heard(keys: ServiceKeys, script: Script, manner: Fault | None) -> None:
-    """There is always an Answer, and soon: it says why there is no reply."""
-    with HostileServer(script) as server:
-        began = time.monotonic()
-        (told,) = carry(server.base_url, keys, Post(withdraw(), manner=manner), timeout=0.3)
-        assert time.monotonic() - began < PATIENCE_SECONDS
-    assert told.reply is None
-    assert told.problem
-    assert len(told.problem) < 1_000
-    assert not told.settles(withdraw())
 
 
 @pytest.mark.parametrize(

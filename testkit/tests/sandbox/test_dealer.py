@@ -324,45 +324,6 @@ def test_without_retries_a_withdraw_in_doubt_is_cancelled(fault: Fault, name: st
     assert courier.ledger.balance("p1") == OPENING_CENTS
 
 
-@pytest.mark.parametrize(
-    ("fault", "posted", "state"),
-    [
-        pytest.param(Fault.EARLY_ROLLBACK, ["rollback", "withdraw"], ServiceState.ROLLED_BACK, id="rollback"),
-        pytest.param(Fault.EARLY_DEPOSIT, ["deposit", "withdraw"], ServiceState.PLACING, id="deposit"),
-    ],
-)
-def test_without_retries_a_bet_that_was_ended_already_is_not_cancelled(
-    fault: Fault, posted: list[str], state: ServiceState
-) -> None:
-    """What ends it was on its way before the withdraw was lost: one bet is not ended twice."""
-    courier = InProcess()
-    item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
-    dealer = deal(courier, item, plan=faults(nth={fault: 1, Fault.REQUEST_LOST: 1}), retries="none")
-    assert operations(genuine(courier)) == [posted[0], posted[1]]
-    lost = [post for post in genuine(courier) if post.manner is Fault.REQUEST_LOST]
-    assert operations(lost) == ["withdraw"]
-    assert (the_bet(dealer).state, the_bet(dealer).lost) == (state, True)
-    assert courier.ledger.balance("p1") == OPENING_CENTS
-    assert not problems(dealer)
-
-
-@pytest.mark.parametrize("name", ["closed", "cancelled", "claim"])
-def test_what_is_no_withdraw_is_repeated_where_withdraws_are_cancelled(name: str) -> None:
-    """A deposit, rollback or claim that was lost comes again; so does a withdraw whose end was on its way before it."""
-    courier = InProcess()
-    dealer = deal(
-        courier, ITEMS[name], plan=faults(nth={Fault.REQUEST_LOST: 1 if name == "claim" else 2}), retries="cancel"
-    )
-    assert not only(dealer).lost
-    assert not problems(dealer) + disagreements(dealer, courier)
-    for early, item in ((Fault.EARLY_ROLLBACK, CANCELLED), (Fault.EARLY_DEPOSIT, CLOSED)):
-        courier = InProcess()
-        dealer = deal(courier, item, plan=faults(nth={early: 1, Fault.REQUEST_LOST: 1}), retries="cancel")
-        assert not the_bet(dealer).lost
-        assert operations(genuine(courier)).count("withdraw") == 2
-        assert not problems(dealer) + disagreements(dealer, courier)
-
-
 @pytest.mark.parametrize("arrives", [False, True])
 @pytest.mark.parametrize("name", ["closed", "cancelled", "claim"])
 def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrives: bool) -> None:
@@ -408,19 +369,6 @@ def test_a_deposit_that_came_first_is_dropped_when_its_bet_is_refused(opening: i
     assert courier.ledger.balance("p1") == (opening + 850 if opening >= 500 else opening)
     assert not problems(dealer) + disagreements(dealer, courier)
     assert len(listened.begun) == len(listened.ended)
-
-
-@pytest.mark.parametrize("fault", [Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT], ids=str)
-@pytest.mark.parametrize("lost", [Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT], ids=str)
-@pytest.mark.parametrize("number", [1, 2])
-def test_what_comes_first_may_be_lost_as_well(fault: Fault, lost: Fault, number: int) -> None:
-    """A call that is lost is repeated, and both sides agree; one that does not arrive overtakes nothing."""
-    courier = InProcess()
-    item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
-    dealer = deal(courier, item, plan=faults(nth={fault: 1, lost: number}))
-    overtakes = (lost, number) != (Fault.REQUEST_LOST, 2)
-    assert dealer.faults.struck == {lost: 1} | ({fault: 1} if overtakes else {})
-    assert not problems(dealer) + disagreements(dealer, courier)
 
 
 def test_a_deposit_may_come_hours_late() -> None:
@@ -741,17 +689,6 @@ def test_the_board_gets_which_balances_are_of_a_repeat() -> None:
     listened = Listened()
     deal(InProcess(), OPEN, plan=plan, balances=listened)
     assert listened.heard == [("p1", OPENING_CENTS - 500, False), ("p1", OPENING_CENTS - 500, True)]
-
-
-def test_the_board_gets_what_moved_nothing() -> None:
-    """A refused withdraw moved nothing; of a rollback that came first nobody can say what it moved."""
-    refused, early, lost = Listened(), Listened(), Listened()
-    deal(InProcess(opening={"p1": 499}), CLOSED, balances=refused)
-    assert refused.ended == [("b1", 0)]
-    deal(InProcess(), CANCELLED, balances=early, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
-    assert early.ended == [("b1", 0), ("b1", 0)]
-    deal(InProcess(), CLOSED, balances=lost, retries="none", plan=faults(nth={Fault.REPLY_LOST: 1}))
-    assert lost.ended == [("b1", None), ("b1", None)], "the cancelled withdraw was never accepted"
 
 
 def test_what_nobody_can_carry_any_more_is_abandoned() -> None:

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import DepositCall, MovingCall
+from game_operator.models.webhooks import MovingCall
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import encode_call
-from game_operator.webhooks import Reply, error, success
-from game_operator_testkit.provider.delivery import Answer, Post, answer_in
+from game_operator_testkit.provider.delivery import Post, answer_in
 from game_operator_testkit.provider.faults import Fault
 from tests.support.calls import claim, deposit, rollback, withdraw
 
@@ -22,25 +20,6 @@ CALLS: Mapping[str, MovingCall] = {
     "claim": claim(),
     "jackpot": claim(action="JACKPOT"),
 }
-DEPOSITS = {name for name, call in CALLS.items() if isinstance(call, DepositCall)}
-#: Codes after which a call is sent again (docs/decisions/0013).
-ALWAYS_AGAIN = {WebhookErrorCode.SYSTEM_ERROR, WebhookErrorCode.INVALID_SIGNATURE}
-AGAIN_IF_DEPOSIT = {WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.PLAYER_NOT_FOUND}
-
-
-def said(code: str | None) -> Reply:
-    return success(balance_cents=100) if code is None else error(code, balance_cents=100)
-
-
-@pytest.mark.parametrize("code", [None, *WebhookErrorCode, "MY_OWN_CODE"], ids=str)
-@pytest.mark.parametrize("name", CALLS)
-def test_which_answers_are_definite(name: str, code: str | None) -> None:
-    """A call is repeated exactly for codes of the classes *repeat* and *unknown* (docs/decisions/0013)."""
-    again = code in ALWAYS_AGAIN or (name in DEPOSITS and code in AGAIN_IF_DEPOSIT)
-    answer = Answer(said(code), 200)
-    assert answer.settles(CALLS[name]) is not again
-    assert answer.succeeded is (code is None)
-    assert answer.code == code
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

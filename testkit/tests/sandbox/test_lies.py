@@ -10,7 +10,6 @@ from game_operator import OperatorClient
 from game_operator.errors import AuthenticationError, ServiceError, UnexpectedResponseError
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
 from game_operator_testkit.provider.keys import ThrowAwayKeys, new_key
-from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 
 KEYS = ThrowAwayKeys()
@@ -83,12 +82,3 @@ def test_a_call_that_is_refused_hears_no_lie(sandbox: InProcessSandbox) -> None:
             client.fetch_bet(bet_id)
         assert client.fetch_bet(bet_id) == BetNotFound()
         assert isinstance(client.fetch_bet(bet_id), OpenBet)
-
-
-@pytest.mark.outside
-def test_over_http() -> None:
-    """The same sandbox behind a port."""
-    with Sandbox() as sandbox, sandbox.client() as client:
-        bet_id = sandbox.bet_ids["OPEN"]
-        sandbox.lies.about_bet(bet_id, BetNotFound(), times=1)
-        assert [type(client.fetch_bet(bet_id)) for _ in range(2)] == [BetNotFound, OpenBet]

@@ -336,23 +336,6 @@ def test_a_wallet_that_answers_nonsense(table: Table, script: Script) -> None:
     assert table.client.fetch_bet(played.bet_ids[0]).status == "ROLLED_BACK"
 
 
-@pytest.mark.parametrize(
-    ("status", "problems"),
-    [
-        pytest.param(200, [], id="200"),
-        pytest.param(500, ["a call was answered with HTTP 500, which must be 200 always (spec §4.1)"], id="500"),
-    ],
-)
-def test_a_wallet_that_replies_with_another_status(table: Table, status: int, problems: list[str]) -> None:
-    """The reply is read whatever the status says, and the status is told: it is 200 always (spec §4.1)."""
-    success = response_bytes(status, b'{"type":"SUCCESS","balance":1.00,"timestamp":7}')
-    with HostileServer(answer(success)) as server:
-        table.sandbox.wallet_url = server.base_url
-        played = table.play(won_cents=0)
-    assert list(played.problems) == problems
-    assert [delivery.code for delivery in played.deliveries] == [None, None]
-
-
 def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever plays waits for a minute at most, here for less."""
     monkeypatch.setattr(server_module, "_PLAY_SECONDS", 0.3)

@@ -30,16 +30,6 @@ def wrong(board: BalanceBoard) -> dict[str, PlayerBalance]:
     return {player.player_id: player for player in board.players() if not player.agrees}
 
 
-def test_the_very_first_balance_is_held_against_the_opening_one() -> None:
-    """It is not believed just because it is the first."""
-    board = board_of(p1=1_000)
-    (first,) = bets(1)
-    told(board, first, 499, -500)
-    (mistake,) = wrong(board)["p1"].mistakes
-    assert (mistake.reported_cents, mistake.expected_cents) == (499, 500)
-    assert wrong(board)["p1"].suspects == (first,)
-
-
 def test_the_suspects_are_those_since_the_last_right_balance() -> None:
     """The bet before, for what it was answered may have been right and wrong a moment later; none before that."""
     board = board_of(p1=10_000, p2=10_000)
@@ -67,15 +57,3 @@ def test_calls_that_overlap_are_suspects_together() -> None:
     board.reported("p1", 200)
     board.end("p1", -500, first)
     assert set(wrong(board)["p1"].suspects) == {first, second}
-
-
-def test_a_call_that_was_given_up_leaves_the_next_balance_open() -> None:
-    """It moved its money or not; from the next balance on it is known again."""
-    board = board_of(p1=1_000)
-    first, second, third = bets(3)
-    board.begin("p1", -500, first)
-    board.end("p1", None, first)
-    told(board, second, 250, -250)
-    assert wrong(board) == {}
-    told(board, third, 251, -250)
-    assert wrong(board)["p1"].suspects == (second, third)

@@ -25,7 +25,6 @@ __all__ = [
     "CreditsWhatIsChanged",
     "ForgetsUnderLoad",
     "KeyedOnTxIdAlone",
-    "LeavesLossesOpen",
     "NoTombstone",
     "PaysRepeatsTwice",
     "RefundsTwice",
@@ -34,7 +33,6 @@ __all__ = [
     "RefusesWithMoney",
     "RightWallet",
     "SlipsInTheBackground",
-    "TakesACentMore",
     "TellsWhatWasBefore",
     "WrongWallet",
 ]
@@ -123,17 +121,6 @@ class AnswersWithoutCrediting(WrongWallet):
         return self._balance(call)
 
 
-class TakesACentMore(WrongWallet):
-    """Some wagers are converted by way of a float, and are debited with a cent too much."""
-
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        outcome = self.ledger.apply(call, terms=self.terms)
-        if not outcome.applied or call.amount_cents % 3:
-            return outcome.reply()
-        self._slip(call, -1)
-        return self._balance(call)
-
-
 class RefundsTwice(WrongWallet):
     """A rollback refunds the wager that was kept with the bet, and the amount it carries as well."""
 
@@ -163,17 +150,6 @@ class CreditsWhatIsChanged(WrongWallet):
         if outcome.code != WebhookErrorCode.DUPLICATE_TRANSACTION:
             return outcome.reply()
         self._slip(call, call.amount_cents)
-        return self._balance(call)
-
-
-class LeavesLossesOpen(WrongWallet):
-    """A deposit of 0 moves nothing, and so it is not kept."""
-
-    def deposit(self, call: DepositCall) -> Reply:
-        record = self.ledger.bet(call.bet_id or "")
-        if call.amount_cents or record is None:
-            return super().deposit(call)
-        self._slip(call)
         return self._balance(call)
 
 

@@ -15,12 +15,6 @@ Headers = list[tuple[str, str]]
 _PATH = ":path"
 
 
-@wrong("verifies no signature at all", must="E01", may="E02 E03 E04 E06 E12")
-class BelievesEverybody(PlainWallet):
-    def _is_authentic(self, headers: Headers, body: bytes) -> bool:
-        return True
-
-
 @wrong("verifies a signature if there is one, and accepts calls without one", must="E01", may="E04")
 class BelievesTheUnsigned(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:

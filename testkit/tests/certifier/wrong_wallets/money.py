@@ -3,7 +3,7 @@
 import struct
 from dataclasses import replace
 
-from wallet_by_hand import Call, Case, PlainWallet, Reply
+from wallet_by_hand import Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -15,26 +15,6 @@ class CountsInFloats(PlainWallet):
         held = account.cents if account is not None else 0
         units = held / 100 + cents / 100
         super()._move(case, player_id, int(units * 100) - held)
-
-
-@wrong("keeps balances as floats of units, and cuts off what is less than a cent", must="G01", may="G03 G04 G05 H06",
-       first="a balance is a cent off")  # fmt: skip
-class KeepsFloats(PlainWallet):
-    def _move(self, case: Case, player_id: str, cents: int) -> None:
-        account = self._find_account(player_id)
-        held = 0 if account is None else account.cents
-        super()._move(case, player_id, cents)
-        units = self._units()
-        units[player_id] = units.get(player_id, held / 100) + cents / 100
-
-    def _carry_out(self, call: Call) -> Reply:
-        reply = super()._carry_out(call)
-        units = self._units().get(call.player_id)
-        return reply if reply.cents is None or units is None else replace(reply, cents=int(units * 100))
-
-    def _units(self) -> dict[str, float]:
-        units: dict[str, float] = self.__dict__.setdefault("units", {})
-        return units
 
 
 @wrong("turns amounts into units and back by floats: 1.15 becomes 1.14", must="G02", may="G03 G04 G05")

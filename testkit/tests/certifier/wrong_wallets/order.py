@@ -57,14 +57,6 @@ class PaysTheRefunded(PlainWallet):
         return SUCCESS
 
 
-@wrong("remembers the tx_id of a deposit that it refused as too early", must="C05", may="C09")
-class RemembersEarlyDeposits(PlainWallet):
-    def _deposit(self, case: Case) -> str:
-        if case.bet is None and not case.is_repeat:
-            self._remember(case.call)
-        return super()._deposit(case)
-
-
 @wrong("remembers the tx_id of each deposit whose bet it did not find", must="C05", may="*", first=("C05", "C10"))
 class RemembersRefusedDeposits(PlainWallet):
     def _deposit(self, case: Case) -> str:
@@ -94,15 +86,6 @@ class RefundsTheDeclined(PlainWallet):
 class RefundsTheRequestedAmount(ReadsTheAmountOfRollbacks):
     def _refund_cents(self, call: Call, bet: Bet) -> int:
         return call.cents
-
-
-@wrong("lets any player cancel a bet, and refunds to that player", must="C08")
-class RefundsWhoeverAsks(PlainWallet):
-    def _names_its_player(self, call: Call, bet: Bet) -> bool:
-        return call.operation == "rollback" or super()._names_its_player(call, bet)
-
-    def _refund(self, case: Case, bet: Bet) -> None:
-        super()._refund(case, replace(bet, player_id=case.call.player_id))
 
 
 @wrong("lets any player cancel a bet, which is refunded to its own", must="C08")

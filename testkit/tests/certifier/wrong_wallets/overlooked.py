@@ -124,14 +124,6 @@ class StripsTags(PlainWallet):
         return None if found is None else re.sub("<[^>]*>", "", found)
 
 
-@wrong("opens an account for the jackpot of a player whom nobody opened", must="A07")
-class OpensAccountsForClaims(PlainWallet):
-    def _case(self, call: Call) -> Case:
-        if call.is_claim and self._find_account(call.player_id) is None:
-            self._insert("accounts", call.player_id, 0, 0, 0)
-        return super()._case(call)
-
-
 @wrong("keeps the answer to a call in a variable that all calls share, while it writes its log", must="D01", may="*",
        first="a call gets the answer to another call")  # fmt: skip
 class SharesTheAnswerOfEachCall(PlainWallet):

@@ -134,24 +134,66 @@ class CreditsAnEarlierBalance(_AddsToAnEarlierBalance):
     looks_at = ("deposit",)
 
 
-@wrong("pays a deposit again whose twin is under way", must="D02", may="D09 D04 D06 H05")
-class PaysTwinsOfDeposits(_LooksEarly, _OverwritesRows):
-    looks_at = ("deposit",)
+class _GoesByWhatItSaw(_LooksEarly, _OverwritesRows):
+    """Takes a bet for what it was *before*, if it has the state *after* meanwhile; None is a bet that is not there."""
 
-    def _deposit(self, case: Case) -> str:
-        return super()._deposit(replace(case, bet=self.early(case).bet, known=self.early(case).known))
+    before: str | None = "OPEN"
+    after = ""
+
+    def _ask_table(self, case: Case) -> str | None:
+        return super()._ask_table(self._as_seen(case) if self._overlooks(case) else case)
+
+    def _overlooks(self, case: Case) -> bool:
+        early = self.early(case).bet
+        return (early and early.state) == self.before and case.bet is not None and case.bet.state == self.after
+
+    def _as_seen(self, case: Case) -> Case:
+        return replace(case, bet=self.early(case).bet, known=self.early(case).known)
+
+
+@wrong("pays a deposit again whose twin is under way", must="D02", may="D09 D04 D06 H05")
+class PaysTwinsOfDeposits(_GoesByWhatItSaw):
+    looks_at, after = ("deposit",), "CLOSED"
+
+
+@wrong("looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own", must="D09", may="*")
+class PaysRivals(PaysTwinsOfDeposits):
+    def _overlooks(self, case: Case) -> bool:
+        return case.known is None and super()._overlooks(case)
 
 
 @wrong("gives a wager back again to a rollback whose twin is under way", must="D02", may="D03 D04 D06 D08 H05",
        first="more than once")  # fmt: skip
-class RefundsTwinsOfRollbacks(_LooksEarly, _OverwritesRows):
-    looks_at = ("rollback",)
+class RefundsTwinsOfRollbacks(_GoesByWhatItSaw):
+    looks_at, after = ("rollback",), "ROLLED_BACK"
 
-    def _rollback(self, case: Case) -> str:
-        early = self.early(case)
-        if early.bet is None or early.bet.state != "OPEN":
-            return super()._rollback(case)
-        return super()._rollback(replace(case, bet=early.bet, known=early.known))
+
+@wrong("debits again for a withdraw whose twin is under way", must="D09", may="D02 D06 H05")
+class DebitsForTwinsOfWithdraws(_GoesByWhatItSaw):
+    before, after = None, "OPEN"
+
+
+@wrong("debits for a bet that a rollback has cancelled meanwhile", must="D08", may="D03")
+class OverlooksATombstoneUnderWay(_GoesByWhatItSaw):
+    before, after = None, "TOMBSTONE"
+
+
+@wrong("pays a deposit for a bet that is refunded meanwhile", must="D04")
+class PaysWhatIsRefundedMeanwhile(_GoesByWhatItSaw):
+    looks_at, after = ("deposit",), "ROLLED_BACK"
+
+
+@wrong("refunds a bet that is paid meanwhile", must="D04")
+class RefundsWhatIsPaidMeanwhile(_GoesByWhatItSaw):
+    looks_at, after = ("rollback",), "CLOSED"
+
+
+@wrong("looks for the claim, waits, and pays it whether or not it is known by then", must="D02", may="*")
+class PaysTwinsOfJackpots(_LooksEarly, _OverwritesRows):
+    looks_at = ("deposit",)
+
+    def _claim(self, case: Case) -> str:
+        return super()._claim(replace(case, known=self.early(case).known))
 
 
 @wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05", first="the same call is under way")
@@ -160,14 +202,6 @@ class RefusesTwins(_LooksEarly):
 
     def _ask_table(self, case: Case) -> str | None:
         return super()._ask_table(replace(case, known=self.early(case).known))
-
-
-@wrong("debits again for a withdraw whose twin is under way", must="D09", may="D02 D06 H05")
-class DebitsForTwinsOfWithdraws(_LooksEarly, _OverwritesRows):
-    def _withdraw(self, case: Case) -> str:
-        if case.bet is not None and case.bet.state == "OPEN":
-            return super()._withdraw(replace(case, bet=self.early(case).bet, known=self.early(case).known))
-        return super()._withdraw(case)
 
 
 @wrong("looks for all deposits of a batch before it carries out the first", must="D09", may="B15")
@@ -201,36 +235,6 @@ class OverlooksAWithdrawUnderWay(_LooksEarly):
     def _rollback(self, case: Case) -> str:
         if self.early(case).bet is None and case.bet is not None:
             return "BET_NOT_FOUND"  # Its tombstone has no room beside the bet.
-        return super()._rollback(case)
-
-
-@wrong("debits for a bet that a rollback has cancelled meanwhile", must="D08", may="D03")
-class OverlooksATombstoneUnderWay(_LooksEarly, _OverwritesRows):
-    def _withdraw(self, case: Case) -> str:
-        if self.early(case).bet is None and case.bet is not None and case.bet.state == "TOMBSTONE":
-            return self._place(replace(case, bet=None))
-        return super()._withdraw(case)
-
-
-@wrong("pays a deposit for a bet that is refunded meanwhile", must="D04")
-class PaysWhatIsRefundedMeanwhile(_LooksEarly):
-    looks_at = ("deposit",)
-
-    def _deposit(self, case: Case) -> str:
-        early = self.early(case).bet
-        if early is not None and early.state == "OPEN" and case.bet is not None and case.bet.state == "ROLLED_BACK":
-            return super()._deposit(replace(case, bet=early))
-        return super()._deposit(case)
-
-
-@wrong("refunds a bet that is paid meanwhile", must="D04")
-class RefundsWhatIsPaidMeanwhile(_LooksEarly):
-    looks_at = ("rollback",)
-
-    def _rollback(self, case: Case) -> str:
-        early = self.early(case).bet
-        if early is not None and early.state == "OPEN" and case.bet is not None and case.bet.state == "CLOSED":
-            return super()._rollback(replace(case, bet=early))
         return super()._rollback(case)
 
 

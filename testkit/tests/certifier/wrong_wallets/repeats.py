@@ -33,22 +33,6 @@ class DebitsEachTime(_MovesAgain):
         return outcome
 
 
-@wrong("debits the wager each time that a withdraw without a tx_id is sent", must="B05",
-       first="a call without a tx_id is not known")  # fmt: skip
-class DebitsEachTimeWithoutTxId(_MovesAgain):
-    _has_tx_id = True
-
-    def _case(self, call: Call) -> Case:
-        self._has_tx_id = call.tx_id is not None
-        return super()._case(call)
-
-    def _withdraw(self, case: Case) -> str:
-        outcome = super()._withdraw(case)
-        if outcome == SUCCESS and case.is_repeat and not self._has_tx_id:
-            self._move(case, case.call.player_id, -case.call.cents)
-        return outcome
-
-
 @wrong(
     "credits the win each time that the deposit is sent",
     must="B02",
@@ -266,9 +250,3 @@ class JackpotClosesTheBet(PlainWallet):
 class JackpotTakenForTheDeposit(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         return f"deposit:{call.bet_id}" if call.operation == "deposit" else super()._derived_tx_id(call, bet)
-
-
-@wrong("makes up the tx_id of a rollback that has none, and refunds nothing", must="B05")
-class MakesUpARollbacksTxId(PlainWallet):
-    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
-        return super()._derived_tx_id(call, None if call.operation == "rollback" else bet)

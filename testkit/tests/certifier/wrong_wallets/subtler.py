@@ -1,15 +1,14 @@
 """Wallets whose mistake only a close look shows: each passes all but one part of one scenario."""
 
 import threading
-import time
 from dataclasses import replace
 from typing import Any
 
 from wallet_by_hand import SUCCESS, Bet, Call, Case, PlainWallet, Reply
 
+from testkit.tests.certifier.wrong_wallets.order import ReadsTheAmountOfRollbacks
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
-_WINDOW_SECONDS = 0.05
 _MOST_SILENT_SECONDS = 1.0
 
 
@@ -23,16 +22,9 @@ class PaysDeclined(PlainWallet):
 
 
 @wrong("refunds what the rollback says, if that is less than the wager", must="C07", may="*")
-class RefundsTheLesser(PlainWallet):
-    def _read(self, operation: str, document: object, body: bytes) -> Call:
-        call = super()._read(operation, document, body)
-        if operation != "rollback" or not isinstance(document, dict) or not str(document.get("amount")).isdigit():
-            return call
-        return replace(call, cents=int(str(document["amount"])))
-
+class RefundsTheLesser(ReadsTheAmountOfRollbacks):
     def _refund_cents(self, call: Call, bet: Bet) -> int:
-        wager_cents = super()._refund_cents(call, bet)
-        return min(call.cents or wager_cents, wager_cents)
+        return min(call.cents or bet.cents, bet.cents)
 
 
 @wrong("lets a cancelled bet be placed under another tx_id", must="C02", may="*")
@@ -43,61 +35,6 @@ class EntombsTheTxIdAlone(PlainWallet):
             self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
             return self._place(replace(case, bet=None))
         return super()._withdraw(case)
-
-
-@wrong("looks at the bet, waits, and refunds it whether or not it still is what it was", must="D02", may="*")
-class RefundsTwins(PlainWallet):
-    def _carry_out(self, call: Call) -> Reply:
-        if call.operation != "rollback" or not self._is_open(call):
-            return super()._carry_out(call)
-        time.sleep(_WINDOW_SECONDS)
-        with self._transaction():
-            case = self._case(call)
-            if case.bet is not None and case.bet.state == "ROLLED_BACK" and self._agrees(case.call, case.bet):
-                self._give(case, case.bet.player_id, int(case.bet.cents or 0))
-                return self._reply(case, SUCCESS)
-            return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
-
-    def _is_open(self, call: Call) -> bool:
-        with self._lock:
-            bet = self._find_bet(self._bet_key(call))
-        return bet is not None and bet.state == "OPEN"
-
-    def _give(self, case: Case, player_id: str, cents: int) -> None:
-        update = "UPDATE accounts SET cents = cents + ?, last_millis = last_millis + 1 WHERE player_id = ?"
-        self._database.execute(update, (cents, player_id))
-
-
-@wrong("looks for the claim, waits, and pays it whether or not it is known by then", must="D02", may="*")
-class PaysTwinsOfJackpots(RefundsTwins):
-    def _carry_out(self, call: Call) -> Reply:
-        if not call.is_claim:
-            return PlainWallet._carry_out(self, call)
-        with self._lock:
-            is_known = self._case(call).known is not None
-        if is_known:
-            return PlainWallet._carry_out(self, call)
-        time.sleep(_WINDOW_SECONDS)
-        with self._transaction():
-            case = self._case(call)
-            if case.known is None or not self._is_same(case.call, case.known):
-                return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
-            self._give(case, call.player_id, int(call.cents or 0))
-            return self._reply(case, SUCCESS)
-
-
-@wrong("looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own", must="D09", may="*")
-class PaysRivals(RefundsTwins):
-    def _carry_out(self, call: Call) -> Reply:
-        if call.operation != "deposit" or call.is_claim or not self._is_open(call):
-            return PlainWallet._carry_out(self, call)
-        time.sleep(_WINDOW_SECONDS)
-        with self._transaction():
-            case = self._case(call)
-            if case.bet is not None and case.bet.state == "CLOSED" and not case.is_repeat and case.known is None:
-                self._settle(case, case.bet)
-                return self._reply(case, SUCCESS)
-            return self._reply(case, next(told for ask in self._questions() if (told := ask(case)) is not None))
 
 
 @wrong("credits the deposits of a batch, and leaves their bets open", must="A11", may="*")
