@@ -206,3 +206,20 @@ async def test_what_the_socket_does_not_take_at_once(
         await connection.execute("DEALLOCATE ALL")
         assert await reader.wait(prepared.execution(("SELECT $1, $1", ["a"]))) == [["a", "a"]]
         reader.close()
+
+
+@LOOPS
+def test_a_loop_that_forgets_the_reader_delays_a_call_and_no_more(
+    url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """As uvloop forgets that of a connection that was reset: it tells nobody, and every call waited for its budget."""
+
+    async def call() -> None:
+        async with _opened(url) as ledger:
+            read_socket = _reader(ledger)._socket
+            assert read_socket is not None
+            asyncio.get_running_loop().remove_reader(read_socket.fileno())
+            assert (await asyncio.wait_for(ledger.apply(_withdraw(2)), 5)).applied
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(call())

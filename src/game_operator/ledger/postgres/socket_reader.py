@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _CANCEL_SECONDS = 5.0
+#: How often a wait is looked after: uvloop drops the reader of a connection that was reset, without calling it.
+_LOOK_SECONDS = 0.25
 
 
 class SocketReader:
@@ -38,6 +40,8 @@ class SocketReader:
     #: Set to what ``_resumed`` returns.
     _answer: "asyncio.Future[tuple[Any, Any]] | None" = None
     _work: "PQGen[Any]"
+    #: One for all waits, as long as there are any, because a timer for each would cost what this class saves.
+    _timer: asyncio.TimerHandle | None = None
 
     def __init__(self, connection: "psycopg.AsyncConnection[Any]") -> None:
         self._connection = connection
@@ -48,7 +52,9 @@ class SocketReader:
             wanted, result = _resumed(work, None)
             while wanted is not None:
                 if wanted == Wait.R and self._stands():
-                    self._work, self._answer = work, asyncio.get_running_loop().create_future()
+                    loop = asyncio.get_running_loop()
+                    self._work, self._answer = work, loop.create_future()
+                    self._timer = self._timer or loop.call_later(_LOOK_SECONDS, self._look)
                     wanted, result = await self._answer
                 else:  # A socket that takes no more for now, or a loop without readers.
                     wanted, result = _resumed(work, await self._connection.wait(_once(wanted)))
@@ -83,8 +89,17 @@ class SocketReader:
 
     def _leave(self) -> None:
         loop, self._loop = self._loop, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if loop is not None and self._socket is not None and not loop.is_closed():
             loop.remove_reader(self._socket.fileno())
+
+    def _look(self) -> None:
+        """Read for a wait that is still there; where nothing has come, reading does no harm."""
+        self._timer = None
+        if self._answer is not None and not self._answer.done():
+            self._read()
 
     def _read(self) -> None:
         answer = self._answer
