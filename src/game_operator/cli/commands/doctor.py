@@ -75,7 +75,9 @@ def ledger_doctor(*, place: LedgerOptions) -> int:
     with waiting("Examining …"), checked_values():
         report = doctor_report(address, place.table_prefix)
     for check in report.checks:
-        show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo, see=_explained(check))
+        page = _explained(check)
+        see = f"the documentation, {page}" if page else ""
+        show_check(check.verdict, check.name, check.found, why=check.why, to_do=check.todo, see=see)
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")
     say(f"{counted(len(report.checks), 'check')}: {counted(len(report.findings), 'finding')}, {recommendations}.")
     checks = [check._asdict() | {"see": _explained(check)} for check in report.checks]

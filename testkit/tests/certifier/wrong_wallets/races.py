@@ -156,7 +156,7 @@ class PaysTwinsOfDeposits(_GoesByWhatItSaw):
     looks_at, after = ("deposit",), "CLOSED"
 
 
-@wrong("looks whether the bet is open, waits, and pays each deposit that has a tx_id of its own", must="D09", may="*")
+@wrong("looks whether the bet is open, waits, and pays each deposit that has a new tx_id", must="D09", may="*")
 class PaysRivals(PaysTwinsOfDeposits):
     def _overlooks(self, case: Case) -> bool:
         return case.known is None and super()._overlooks(case)
