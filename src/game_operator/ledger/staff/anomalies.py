@@ -146,7 +146,7 @@ def anomaly(prefix: str, anomaly_id: int) -> Steps[AnomalyRecord]:
     if not rows:
         raise RetryRefusedError(
             f"There is no anomaly {anomaly_id}.",
-            remedy="List them with anomalies() or `game-operator ledger anomalies`.",
+            remedy="List them with `game-operator ledger anomalies`.",
         )
     return record_of(rows[0])
 
