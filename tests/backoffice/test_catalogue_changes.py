@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, strategies
 
 from game_operator import GameInfo
 from game_operator.backoffice.catalogue import CatalogueChange, ChangeKind
-from game_operator.backoffice.catalogue.state import changes_between
+from game_operator.backoffice.catalogue.state import CatalogueState, changes_between, decode_state
 from tests.support.catalogues import games_of, listed, named
 from tests.support.wire import JsonObject, bet_config, game, game_instance
 
@@ -102,3 +102,17 @@ def test_the_changes_are_complete_and_each_appears_once(before: list[JsonObject]
 def test_equal_lists_have_no_changes(games: list[JsonObject]) -> None:
     """However they are ordered."""
     assert changed(games, games[::-1]) == []
+
+
+@given(strategies.lists(listed(), max_size=4))
+def test_what_was_applied_is_known_for_ever(lists: list[list[JsonObject]]) -> None:
+    """Whatever came after it: listed, or among those that are gone, and never both."""
+    state, seen = CatalogueState(service="s"), set[str]()
+    for number, games in enumerate(lists):
+        fetched = games_of(*games)
+        state = state.after(fetched, number)
+        assert (state.games, state.at_millis) == (fetched, number)
+        seen |= {each.id for game in fetched for each in game.instances}
+        assert sorted([*state.listed, *(each.id for each in state.gone)]) == sorted(seen) == sorted(state.instances)
+        assert not any(each.active for each in state.gone)
+        assert decode_state(state.model_dump_json().encode(), service="s") == state

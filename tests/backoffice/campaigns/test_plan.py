@@ -148,7 +148,7 @@ def test_what_neither_the_row_nor_the_campaign_says(service: GrantingService, me
         Campaign(service.client, memory, "bare").plan([{"player_id": "p1", "instance_id": "i1"}])
 
 
-def casino(folder: Path, players: str, *key: str) -> SqlLedger:
+def casino(folder: Path, players: str, key: str | tuple[str, str]) -> SqlLedger:
     """Return a ledger on the operator's own table of players."""
     with closing(sqlite3.connect(folder / "casino.db")) as database:
         database.executescript(players)
@@ -167,7 +167,7 @@ def test_players_of_the_operators_own_table_are_known(service: GrantingService, 
 
 def test_a_key_of_several_columns_is_no_players_id(service: GrantingService, tmp_path: Path) -> None:
     table = "CREATE TABLE players (id TEXT, currency TEXT, balance INTEGER, PRIMARY KEY (id, currency))"
-    with casino(tmp_path, table, "id", "currency") as ledger:
+    with casino(tmp_path, table, ("id", "currency")) as ledger:
         assert not campaign(service, ledger).plan(["anybody"]).players_checked
 
 
