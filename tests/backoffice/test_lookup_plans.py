@@ -6,7 +6,7 @@ Nothing walks or sorts a table that grows with the bets. What is sorted is named
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -123,18 +123,14 @@ LOOKS: Final[dict[str, Look]] = {
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with books of some size, and without statistics."""
-    if request.param == "sqlite":
-        address = f"sqlite:///{tmp_path_factory.mktemp('books') / 'wallet.db'}"
-        _fill(address)
-        yield address
-        return
-    postgres: PostgresServer = request.getfixturevalue("postgres")
-    address = postgres.create_database()
+    address = f"sqlite:///{tmp_path_factory.mktemp('books') / 'wallet.db'}"
+    if request.param == "postgres":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        address = postgres.create_database()
     _fill(address)
-    yield address
-    postgres.drop_database(address)
+    return address
 
 
 def _fill(url: str) -> None:
