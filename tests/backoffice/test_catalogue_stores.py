@@ -36,13 +36,6 @@ def stores(database_url: str) -> Iterator[Stores]:
         yield lambda: opened.enter_context(SqlLedger(database_url))
 
 
-@pytest.fixture
-def store(sqlite_url: str) -> Iterator[SqlLedger]:
-    """A store."""
-    with SqlLedger(sqlite_url) as ledger:
-        yield ledger
-
-
 def put(store: SqlLedger, content: bytes) -> None:
     """Store *content* in place of the catalogue."""
     assert Journal(store).keep_document(NAME, content, before=Journal(store).document(NAME))
@@ -64,18 +57,18 @@ def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) ->
     assert [change.game_id for change in again.refresh()] == ["new"]
 
 
-def test_a_list_without_a_change_is_not_stored_again(service: ListedGames, store: SqlLedger) -> None:
+def test_a_list_without_a_change_is_not_stored_again(service: ListedGames, own: SqlLedger) -> None:
     """Each of many workers fetches it several times a minute. The time is known all the same."""
-    catalogue = service.catalogue(store)
+    catalogue = service.catalogue(own)
     catalogue.refresh()
-    before, first = Journal(store).document(NAME), catalogue.fetched_at_millis or 0
+    before, first = Journal(own).document(NAME), catalogue.fetched_at_millis or 0
     time.sleep(0.002)
     assert catalogue.refresh() == []
-    assert Journal(store).document(NAME) == before
+    assert Journal(own).document(NAME) == before
     assert (catalogue.fetched_at_millis or 0) > first > 0
     service.games.pop()
     catalogue.refresh()
-    assert Journal(store).document(NAME) != before
+    assert Journal(own).document(NAME) != before
 
 
 @pytest.mark.parametrize(
@@ -90,24 +83,24 @@ def test_a_list_without_a_change_is_not_stored_again(service: ListedGames, store
         ),
     ],
 )
-def test_a_damaged_document_is_an_error(service: ListedGames, store: SqlLedger, content: bytes) -> None:
+def test_a_damaged_document_is_an_error(service: ListedGames, own: SqlLedger, content: bytes) -> None:
     """It is never taken as empty: what was once seen would be forgotten. A running catalogue goes on as it is."""
-    running = service.catalogue(store)
+    running = service.catalogue(own)
     running.refresh()
-    put(store, content)
-    for attempt in (lambda: service.catalogue(store), running.refresh):
+    put(own, content)
+    for attempt in (lambda: service.catalogue(own), running.refresh):
         with pytest.raises(ConfigurationError, match=r"The catalogue of https.*cannot be read.*Restore it"):
             attempt()
-    assert Journal(store).document(NAME) == content
+    assert Journal(own).document(NAME) == content
     assert len(running.games) == 10
     assert isinstance(running.error, ConfigurationError)
 
 
-def test_the_document_of_another_service_is_refused(service: ListedGames, store: SqlLedger) -> None:
+def test_the_document_of_another_service_is_refused(service: ListedGames, own: SqlLedger) -> None:
     """Its instances are not ours."""
-    put(store, CatalogueState(service="https://other.example|acme").model_dump_json().encode())
+    put(own, CatalogueState(service="https://other.example|acme").model_dump_json().encode())
     with pytest.raises(ConfigurationError, match=r"is of 'https://other\.example\|acme', not of"):
-        service.catalogue(store)
+        service.catalogue(own)
 
 
 def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, private_key: RSAPrivateKey) -> None:
@@ -158,19 +151,19 @@ def test_processes_share_a_store_and_lose_nothing(
     assert seen == {"shared", *(f"i{number}-{each}" for number in numbers for each in range(20))}
 
 
-def test_services_share_a_ledger(service: ListedGames, store: SqlLedger, private_key: RSAPrivateKey) -> None:
+def test_services_share_a_ledger(service: ListedGames, own: SqlLedger, private_key: RSAPrivateKey) -> None:
     """Each has a separate document: an operator may be connected to several."""
-    service.catalogue(store).refresh()
+    service.catalogue(own).refresh()
     with OperatorClient("https://other.example", OPERATOR, private_key) as client:
-        assert Catalogue(client, store).instances == frozenset()
-    assert len(service.catalogue(store).instances) == 10
+        assert Catalogue(client, own).instances == frozenset()
+    assert len(service.catalogue(own).instances) == 10
 
 
-def test_a_database_that_is_down_keeps_the_games(service: ListedGames, store: SqlLedger) -> None:
+def test_a_database_that_is_down_keeps_the_games(service: ListedGames, own: SqlLedger) -> None:
     """What is read is in memory."""
-    catalogue = service.catalogue(store)
+    catalogue = service.catalogue(own)
     catalogue.refresh()
-    store.close()
+    own.close()
     with pytest.raises(LedgerError):
         catalogue.refresh()
     assert len(catalogue.games) == 10

@@ -184,15 +184,8 @@ def _known(ledger: SqlLedger, url: str) -> dict[str, Any]:
     """Return what the look-ups ask for: a bet, a page's last bet, and a run."""
     (bet_id,) = rows(url, "SELECT bet_id FROM {p}bets WHERE state = 'ROLLED_BACK' LIMIT 1")[0]
     journal = Journal(ledger)
-    begun = journal.begin(
-        "reconcile",
-        parameters={"min_age_millis": _DAY, "sample": 0.1},
-        interval_micros=1,
-        seed=1,
-        source="",
-        service="s",
-        cursor=first_cursor(),
-    )
+    options: dict[str, Any] = {"parameters": {"min_age_millis": _DAY, "sample": 0.1}, "interval_micros": 1, "seed": 1}
+    begun = journal.begin("reconcile", source="", service="s", cursor=first_cursor(), **options)
     journal.set_state(begun.id, "stopped")
     return {"bet": bet_id, "after": ledger.bet(bet_id), "run": begun}
 

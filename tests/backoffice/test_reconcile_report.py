@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -39,16 +38,9 @@ LATE = {"late_deposit", "late_rollback"}
 
 
 @pytest.fixture
-def ledger(sqlite_url: str) -> Iterator[SqlLedger]:
-    """A ledger without accounts."""
-    with SqlLedger(sqlite_url) as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def journal(ledger: SqlLedger) -> Journal:
+def journal(own: SqlLedger) -> Journal:
     """A journal in which the time stands."""
-    return Journal(ledger, clock_millis=lambda: NOW)
+    return Journal(own, clock_millis=lambda: NOW)
 
 
 def begun(journal: Journal, *results: ItemResult, service: str = "https://service|acme", **changes: Any) -> Run:

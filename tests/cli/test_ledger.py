@@ -311,12 +311,8 @@ def test_sources(run: Run, any_database: str) -> None:
     told = run("ledger", "add-source", "a" * 257)
     assert (told.code, "at most 256 characters" in told.err) == (2, True)
     for name, problem in (("live ", "must not begin or end with a blank"), ("li\u200bve", "character U+200B")):
-        for arguments in (
-            ("ledger", "add-source", name),
-            ("ledger", "bets", "--source", name),
-            ("serve", "--source", name),
-        ):
-            told = run(*arguments)
+        for command in ("ledger add-source", "ledger bets --source", "serve --source"):
+            told = run(*command.split(), name)
             assert (told.code, problem in " ".join(told.err.split())) == (2, True)
     assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]
 
@@ -416,9 +412,12 @@ def test_statements_that_cannot_be_printed(run: Run, options: tuple[object, ...]
 
 @pytest.fixture
 def clerk(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A role that may read and write all rows, and whose database is named by the environment."""
+    """A role that can log in, and whose database is named by the environment; two anomalies are there."""
     role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
     play(postgres_url, withdraw("b1"), deposit("b1"), withdraw("b2"))
+    with SqlLedger(postgres_url) as ledger:
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        ledger.keep_anomaly("deposit", "unreadable", encode_call(deposit("b2")))
     run_sql(postgres_url, f"CREATE ROLE {role} LOGIN")
     monkeypatch.setenv(VARIABLE, postgres_url.replace("user=postgres", f"user={role}"))
     yield role
@@ -426,29 +425,31 @@ def clerk(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     run_sql(postgres_url, f"DROP ROLE {role}")
 
 
+WRITES: tuple[tuple[object, ...], ...] = (
+    ("open", "p2", "5.00"),
+    ("adjust", "p1", "1.00", "--reference", "r1"),
+    ("add-source", "s2"),
+    ("stop-bets", "--actor", "ann", "--reason", "r"),
+    ("start-bets", "--actor", "ann", "--reason", "r"),
+    ("retry", 2),
+    ("resolve", 1),
+    ("totals", "--close"),
+)
+
+
 def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str, tmp_path: Path) -> None:
     """Every command, with the rights that are printed; a migration would need more."""
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute(schema_sql("postgres", DEFAULT_PREFIX, after=VERSION, role=clerk).encode())
-    with SqlLedger(postgres_url) as ledger:
-        ledger.keep_anomaly("deposit", "unreadable", b"[")
-        ledger.keep_anomaly("deposit", "unreadable", encode_call(deposit("b2")))
     for arguments in (
-        ("open", "p2", "5.00"),
-        ("adjust", "p2", "1.00", "--reference", "r1"),
+        *WRITES,
         ("show", "--player", "p2"),
         ("show", "b1"),
         ("bets", "--state", "OPEN"),
-        ("retry", 2),
-        ("resolve", 1),
         ("anomalies", "--all"),
         ("maintain", "--drop-after", 90, "--archive", tmp_path),
         ("verify", "--full"),
-        ("totals", "--close"),
         ("sources",),
-        ("add-source", "s2"),
-        ("stop-bets", "--actor", "ann", "--reason", "r"),
-        ("start-bets", "--actor", "ann", "--reason", "r"),
         ("migrate",),
     ):
         told = run("ledger", *arguments)
@@ -460,20 +461,8 @@ def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str,
 
 def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> None:
     """Whatever it may not do ends in a sentence with what to do, and in one document."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.keep_anomaly("deposit", "unreadable", encode_call(deposit("b2")))
     run_sql(postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {clerk}")
-    for arguments in (
-        ("open", "p2"),
-        ("adjust", "p1", "1.00", "--reference", "r1"),
-        ("add-source", "s2"),
-        ("stop-bets", "--actor", "ann", "--reason", "r"),
-        ("start-bets", "--actor", "ann", "--reason", "r"),
-        ("retry", 1),
-        ("resolve", 1),
-        ("totals", "--close"),
-        ("maintain",),
-    ):
+    for arguments in (*WRITES, ("maintain",)):
         told = run("ledger", *arguments)
         assert (told.code, told.out) == (2, ""), arguments
         assert "lacks a right on the tables" in told.err

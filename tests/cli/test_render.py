@@ -77,11 +77,6 @@ def test_a_list_says_whether_there_is_more(capsys: pytest.CaptureFixture[str], n
     assert json.loads(capsys.readouterr().out) == {"bets": [{"id": 0}, {"id": 1}], "more": more}
 
 
-def test_an_empty_list_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    answer_list("bets", [], 2, "id")
-    assert capsys.readouterr().out == "There are no such bets.\n"
-
-
 def test_findings_by_kind(capsys: pytest.CaptureFixture[str]) -> None:
     """How many, the first ids, each once, and what the first one says."""
     of_bets = [{"kind": "a", "bet_id": f"b{each // 2}", "detail": f"d{each}"} for each in range(20)]

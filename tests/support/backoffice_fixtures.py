@@ -27,6 +27,13 @@ def ledger(database_url: str) -> Iterator[SqlLedger]:
         yield ledger
 
 
+@pytest.fixture
+def own(sqlite_url: str) -> Iterator[SqlLedger]:
+    """A ledger in a file, without accounts."""
+    with SqlLedger(sqlite_url) as ledger:
+        yield ledger
+
+
 class Page(HTMLParser):
     """The elements of a page, their attributes, and its text with single blanks."""
 

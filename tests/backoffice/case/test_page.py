@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -38,12 +37,6 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
     assert chunk is not None
     journal.save(chunk, [ItemResult(HOSTILE, HOSTILE, {}, evidence=body)], findings=[finding], done=True)
     return case_file(ledger, HOSTILE, redact=redact)
-
-
-@pytest.fixture
-def own(sqlite_url: str) -> Iterator[SqlLedger]:
-    with SqlLedger(sqlite_url) as ledger:
-        yield ledger
 
 
 @pytest.mark.slow
