@@ -185,9 +185,7 @@ def test_a_wallet_that_is_not_there_is_3(certify: Run, nobody: str, as_json: boo
 
 
 @pytest.mark.outside
-def test_an_authority_of_ones_own(
-    certify: Run, tmp_path: Path, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_authority_of_ones_own(tmp_path: Path, private_key: RSAPrivateKey, key_file: Path) -> None:
     """With SSL_CERT_FILE a certificate that nobody else trusts is; without, the wallet is out of reach."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
@@ -195,9 +193,10 @@ def test_an_authority_of_ones_own(
     issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.pem")
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     with served(tmp_path, private_key, ssl_certfile=tmp_path / "tls.pem", ssl_keyfile=tmp_path / "tls.key") as app:
-        assert certify(app.url, "--only", "A01").code == 3
-        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert certify(app.url, "--only", "A01").code == 0
+        for environ, code in (({"SSL_CERT_FILE": str(tmp_path / "ca.pem")}, 0), ({}, 3)):
+            with _started(app.url, key_file, "--only", "A01", **environ) as process:
+                process.communicate(timeout=50)
+            assert process.returncode == code
 
 
 # --- hooks ------------------------------------------------------------------------------------------------------------
@@ -230,9 +229,9 @@ def test_a_hook_that_fails_is_no_pass(certify: Run, wallet: Served) -> None:
 # --- at a terminal ----------------------------------------------------------------------------------------------------
 
 
-def _started(url: str, key: Path, *options: object, stderr: int = subprocess.PIPE) -> Forked:
+def _started(url: str, key: Path, *options: object, stderr: int = subprocess.PIPE, **environ: str) -> Forked:
     args = ("certify", url, "--service-private-key", key, *_WHO, *options)
-    return Forked(list(map(str, args)), environ={}, stderr=stderr)
+    return Forked(list(map(str, args)), environ=environ, stderr=stderr)
 
 
 def test_progress_is_shown_on_a_terminal_alone(wallet: Served, key_file: Path) -> None:
