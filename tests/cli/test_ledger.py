@@ -84,6 +84,9 @@ def test_accounts(run: Run, any_database: str) -> None:
             ("bets", "--since", "1d", "--until", "2d"), 2, "nothing is between", id="times in the wrong order"
         ),
         pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
+        pytest.param(("totals", "--from", "yesterday"), 2, "is not a day", id="no day"),
+        pytest.param(("totals", "--from=2026-11-22", "--to=2026-11-21"), 2, "before that of --from", id="no days"),
+        pytest.param(("totals", "--by", "days"), 2, "is not one of day, game, instance, currency", id="totals by what"),
         pytest.param(("maintain", "--drop-after", "89"), 2, "--drop-after", id="dropped too early"),
     ],
 )
@@ -283,14 +286,11 @@ SECRET = "pl4nted-s3cret"
 def test_passwords_are_never_printed(run: Run, monkeypatch: pytest.MonkeyPatch, url: str, code: int) -> None:
     """Whatever is wrong with an address, its password is not in what is said about it."""
     monkeypatch.setenv(VARIABLE, url)
-    monkeypatch.setattr("game_operator.ledger.sql.SqlLedger.__init__.__kwdefaults__", QUICK)
+    monkeypatch.setattr("game_operator.ledger.SqlLedger", partial(SqlLedger, patience_seconds=0.05))
     for args in (("verify",), ("verify", "--json")):
         told = run("ledger", *args)
         assert told.code == code, told
         assert SECRET not in told.out + told.err
-
-
-QUICK = {**(SqlLedger.__init__.__kwdefaults__ or {}), "patience_seconds": 0.05}
 
 
 def test_sources(run: Run, any_database: str) -> None:
@@ -502,8 +502,7 @@ def test_a_lock_that_another_transaction_holds(run: Run, postgres_url: str, monk
     """The sentence says where to read how to find it, and nothing of our statements."""
     monkeypatch.setenv(VARIABLE, postgres_url)
     play(postgres_url)
-    impatient = partial(SqlLedger, patience_seconds=0.1)
-    monkeypatch.setattr("game_operator.ledger.SqlLedger", impatient)
+    monkeypatch.setattr("game_operator.ledger.SqlLedger", partial(SqlLedger, patience_seconds=0.1))
     with psycopg.connect(postgres_url) as other:
         other.execute("LOCK TABLE game_operator_accounts")
         told = run("ledger", "adjust", "p1", "1.00", "--reference", "r1")

@@ -87,21 +87,6 @@ def test_csv(run: Run, database: str, tmp_path: Path) -> None:
     assert list(rows[0])[:5] == ["day", "game", "instance", "currency", "late"]
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--from", "yesterday"], "is not a day"),
-        (["--from", "2026-11-22", "--to", "2026-11-21"], "before that of --from"),
-        (["--by", "days"], "is not one of day, game, instance, currency"),
-    ],
-)
-def test_wrong_options(run: Run, database: str, options: list[str], problem: str) -> None:
-    """They are exit code 2, in words."""
-    told = run("ledger", "totals", *options)
-    assert told.code == 2
-    assert problem in " ".join(told.err.replace("│", " ").split())
-
-
 def test_a_file_that_cannot_be_written(run: Run, database: str, tmp_path: Path) -> None:
     """It is refused before anything is done; only what is called like a report is replaced."""
     told = run("ledger", "totals", "--csv", str(tmp_path / "missing" / "totals.csv"))

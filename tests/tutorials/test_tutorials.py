@@ -55,17 +55,11 @@ def test_fastapi(tmp_path: Path, postgres: PostgresServer) -> None:
 
 
 @pytest.mark.torture
-def test_django(tmp_path: Path) -> None:
-    """From an empty folder to a certified wallet in Django's database."""
-    _follow(_DJANGO, tmp_path, _other_ports(8000, 9000) | _BRIEFLY)
-
-
-@pytest.mark.torture
 @pytest.mark.outside
 @pytest.mark.timeout(1_000)
 @pytest.mark.parametrize("page", [_FASTAPI, _DJANGO], ids=lambda page: page.stem)
 def test_the_wallet_is_certified(page: Path, tmp_path: Path, postgres: PostgresServer) -> None:
-    """The same, with all scenarios of the certifier."""
+    """From an empty folder, with all scenarios of the certifier; in PostgreSQL, and in Django's database."""
     _follow(page, tmp_path, _databases(postgres) | _other_ports(8000, 9000), patience_seconds=900)
 
 

@@ -23,6 +23,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.office import Office
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
+from tests.support.raw_sql import run as run_sql
 from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.outside
@@ -214,7 +215,7 @@ def test_a_duplicate_without_doubt_counts_as_granted(service: GrantingService, b
     assert report.by_state == {GrantState.GRANTED: (30, 15_000)}
 
 
-def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: SqlLedger) -> None:
+def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: SqlLedger, database_url: str) -> None:
     """Between the service's grant and our note of it: what was committed before says "sending"."""
     made = planned(service, books, 12)
 
@@ -222,7 +223,7 @@ def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: S
         made.run(**FAST)
     assert (states(made), service.players()) == ({"planned": 11, "sending": 1}, ["p1"])
     assert made.status().count(*IN_DOUBT) == 1
-    _end_leases(books)
+    _end_leases(database_url)
     report = made.run(**FAST)
     assert (report.granted, report.findings, len(service.asked)) == (12, (), 13)
     assert next(each for each in made.results() if each.player_id == "p1").free_bet_id is None
@@ -265,14 +266,14 @@ def test_no_transaction_is_open_while_the_service_is_asked(
 @pytest.mark.drawn(6)
 @pytest.mark.parametrize("number", range(1, 22))
 def test_whoever_dies_after_a_commit_has_granted_nobody_twice(
-    service: GrantingService, books: SqlLedger, number: int
+    service: GrantingService, books: SqlLedger, database_url: str, number: int
 ) -> None:
     """After each commit of a run of twelve grants, the last ones of which are begun with the answer before them."""
     made = planned(service, books, 12)
     with killed_in(Office, "write", after=number) as commits:
         made.run(**FAST)
     assert len(commits) == number
-    _end_leases(books)
+    _end_leases(database_url)
     report = made.run(**FAST)
     assert (report.state, report.granted, report.findings) == ("finished", 12, ())
     assert service.players() == sorted(players(12))
@@ -291,14 +292,9 @@ def test_an_interrupted_plan_has_one_canary(service: GrantingService, books: Sql
     assert (report.state, report.granted, len(service.asked)) == ("paused", 9, 10)
 
 
-def _end_leases(ledger: SqlLedger) -> None:
+def _end_leases(url: str) -> None:
     """Let the leases of processes that have died be over, as they are a minute later."""
-    from game_operator.ledger.steps import Execute, Steps
-
-    def script(dialect: Any) -> Steps[None]:
-        yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
-
-    Office(ledger).write(script)
+    run_sql(url, "UPDATE {p}chunks SET lease_until_millis = 0")
 
 
 @pytest.mark.parametrize(
