@@ -1,12 +1,12 @@
 """`game-operator storm`: against the real wallet on both databases, against wrong ones, and against none at all."""
 
 import json
-import os
 import re
 import shlex
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,20 +18,17 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from game_operator.cli.files import write_privately
 from game_operator.ledger import SqlLedger
-from game_operator.models.webhooks import DepositCall, Reply
-from game_operator.wallet import Wallet
 from game_operator_testkit.provider.faults import FAULTS
 from game_operator_testkit.provider.keys import private_pem as pem_of
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator_testkit.sandbox.storm.storm import Storm
 from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RightWallet, TellsWhatWasBefore
 from tests.support.command_line import COMMAND, Forked, Run, Told, clean_environment, mode_of
-from tests.support.crowds import worker_context
 from tests.support.documents import ROOT
+from tests.support.hostile_server import Connection, HostileServer, response_bytes
 from tests.support.postgres import PostgresServer
 from tests.support.served_wallets import Served
 from tests.support.served_wallets import served as served_wallet
@@ -359,37 +356,32 @@ def test_a_wallet_that_is_not_there(storm: Run, nobody: str, sqlite_url: str, tm
     assert _count_of("accounts", tmp_path / "wallet.db") == 0
 
 
-class _Dies(Wallet):
-    """A deposit kills its process."""
-
-    def deposit(self, _call: DepositCall) -> Reply:
-        os._exit(1)
-
-
-def _serve(folder: Path, pem: bytes, url: Any) -> None:
-    key = load_pem_private_key(pem, None)
-    assert isinstance(key, RSAPrivateKey)
-    with served(folder, key, _Dies, players=("ann",)) as app:
-        url.put(app.url)
-        time.sleep(_PATIENCE_SECONDS)
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
 @pytest.mark.drawn(1)
 def test_a_wallet_that_dies_leaves_what_to_look_for(
-    concurrency: int, storm: Run, own_folder: Path, private_pem: bytes, monkeypatch: pytest.MonkeyPatch
+    concurrency: int, storm: Run, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 3, and: that money may have moved, how long it was waited for, a trace with the calls at the end."""
     monkeypatch.setitem(Storm.__init__.__kwdefaults__ or {}, "patience", 0.5)
     (own_folder / "players.txt").write_text("ann\n")
-    context = worker_context()
-    url = context.SimpleQueue()
-    wallet = context.Process(target=_serve, args=(own_folder, private_pem, url), daemon=True)
-    wallet.start()
-    options = ("--bets", 20, "--seed", 5, "--faults", "none", "--concurrency", concurrency)
-    told = storm(url.get(), "--players-file", "players.txt", *options)
-    wallet.join(10)
+    dead, cents = threading.Event(), 100_000
+
+    def dies_of_a_deposit(connection: Connection) -> None:
+        nonlocal cents
+        while (request := connection.read_request()) and not dead.is_set():
+            path, call = request.split()[1], json.loads(request.partition(b"\r\n\r\n")[2])
+            if path == b"/deposit":
+                dead.set()
+                server.accept_no_more()
+                break
+            cents += {b"/withdraw": -1, b"/rollback": 1}.get(path, 0) * call.get("amount", 0)
+            connection.send(response_bytes(200, b'{"type":"SUCCESS","timestamp":1,"balance":%.2f}' % (cents / 100)))
+        connection.close()
+
+    with HostileServer(dies_of_a_deposit) as server:
+        options = ("--bets", 20, "--seed", 5, "--faults", "none", "--concurrency", concurrency)
+        told = storm(server.base_url, "--players-file", "players.txt", *options)
     assert (told.code, told.out, after_notice(told.err).count("\n")) == (3, "", 1)
     assert re.match(
         r"Error: The wallet cannot be reached any more: \S+ .*\. It was waited for [0-9.]+ s\. ", after_notice(told.err)
