@@ -1,5 +1,5 @@
 """The fixtures of the tests of the back office."""
 
-from tests.support.backoffice_fixtures import ledger, service
+from tests.support.backoffice_fixtures import ledger, own, service
 
-__all__ = ["ledger", "service"]
+__all__ = ["ledger", "own", "service"]

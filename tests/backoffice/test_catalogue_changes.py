@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, strategies
 
 from game_operator import GameInfo
 from game_operator.backoffice.catalogue import CatalogueChange, ChangeKind
-from game_operator.backoffice.catalogue.state import changes_between
+from game_operator.backoffice.catalogue.state import CatalogueState, changes_between, decode_state
 from tests.support.catalogues import games_of, listed, named
 from tests.support.wire import JsonObject, bet_config, game, game_instance
 
@@ -24,34 +24,23 @@ def change(kind: str, game_id: str, **values: Any) -> CatalogueChange:
     return CatalogueChange(kind=ChangeKind(kind), game_id=game_id, at_millis=NOW, **values)
 
 
-CRASH = game()
-
-
-def of_instance(**changes: Any) -> JsonObject:
-    return CRASH | {"instances": [game_instance(**changes)]}
-
-
-def _one(after: JsonObject) -> GameInfo:
-    (found,) = games_of(after)
-    return found
-
-
 def test_games_and_instances_come_and_go() -> None:
     """A game stands for its instances; an instance of a game that stays is a separate change."""
     before = [named("one", "i1", "i2"), named("two", "i3")]
     after = [named("one", "i2", "i4"), named("three", "i5")]
-    two, three = games_of(before[1], after[1])
+    (one, two), (changed_one, three) = games_of(*before), games_of(*after)
     assert changed(before, after) == [
         change("game_gone", "two", before=two),
-        change("instance_gone", "one", instance_id="i1", before=_one(before[0]).instances[0]),
-        change("instance_added", "one", instance_id="i4", after=_one(after[0]).instances[1]),
+        change("instance_gone", "one", instance_id="i1", before=one.instances[0]),
+        change("instance_added", "one", instance_id="i4", after=changed_one.instances[1]),
         change("game_added", "three", after=three),
     ]
 
 
 def test_a_number_written_otherwise_is_no_difference() -> None:
     """100, 100.0 and 1E2 are the same limit."""
-    as_whole, as_decimal = (of_instance(bet_config=bet_config(max_wager=each)) for each in (100, 100.0))
+    limits = (bet_config(max_wager=each) for each in (100, 100.0))
+    as_whole, as_decimal = (game(instances=[game_instance(bet_config=each)]) for each in limits)
     assert changed([as_whole], [as_decimal]) == []
 
 
@@ -102,3 +91,17 @@ def test_the_changes_are_complete_and_each_appears_once(before: list[JsonObject]
 def test_equal_lists_have_no_changes(games: list[JsonObject]) -> None:
     """However they are ordered."""
     assert changed(games, games[::-1]) == []
+
+
+@given(strategies.lists(listed(), max_size=4))
+def test_what_was_applied_is_known_for_ever(lists: list[list[JsonObject]]) -> None:
+    """Whatever came after it: listed, or among those that are gone, and never both."""
+    state, seen = CatalogueState(service="s"), set[str]()
+    for number, games in enumerate(lists):
+        fetched = games_of(*games)
+        state = state.after(fetched, number)
+        assert (state.games, state.at_millis) == (fetched, number)
+        seen |= {each.id for game in fetched for each in game.instances}
+        assert sorted([*state.listed, *(each.id for each in state.gone)]) == sorted(seen) == sorted(state.instances)
+        assert not any(each.active for each in state.gone)
+        assert decode_state(state.model_dump_json().encode(), service="s") == state

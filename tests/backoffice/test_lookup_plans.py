@@ -6,7 +6,7 @@ Nothing walks or sorts a table that grows with the bets. What is sorted is named
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -123,18 +123,14 @@ LOOKS: Final[dict[str, Look]] = {
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with books of some size, and without statistics."""
-    if request.param == "sqlite":
-        address = f"sqlite:///{tmp_path_factory.mktemp('books') / 'wallet.db'}"
-        _fill(address)
-        yield address
-        return
-    postgres: PostgresServer = request.getfixturevalue("postgres")
-    address = postgres.create_database()
+    address = f"sqlite:///{tmp_path_factory.mktemp('books') / 'wallet.db'}"
+    if request.param == "postgres":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        address = postgres.create_database()
     _fill(address)
-    yield address
-    postgres.drop_database(address)
+    return address
 
 
 def _fill(url: str) -> None:
@@ -188,15 +184,8 @@ def _known(ledger: SqlLedger, url: str) -> dict[str, Any]:
     """Return what the look-ups ask for: a bet, a page's last bet, and a run."""
     (bet_id,) = rows(url, "SELECT bet_id FROM {p}bets WHERE state = 'ROLLED_BACK' LIMIT 1")[0]
     journal = Journal(ledger)
-    begun = journal.begin(
-        "reconcile",
-        parameters={"min_age_millis": _DAY, "sample": 0.1},
-        interval_micros=1,
-        seed=1,
-        source="",
-        service="s",
-        cursor=first_cursor(),
-    )
+    options: dict[str, Any] = {"parameters": {"min_age_millis": _DAY, "sample": 0.1}, "interval_micros": 1, "seed": 1}
+    begun = journal.begin("reconcile", source="", service="s", cursor=first_cursor(), **options)
     journal.set_state(begun.id, "stopped")
     return {"bet": bet_id, "after": ledger.bet(bet_id), "run": begun}
 

@@ -3,15 +3,11 @@
 import csv
 import io
 import json
-from collections import Counter
-from collections.abc import Iterator
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from game_operator.backoffice import ReconcileReport, Verdict
+from game_operator.backoffice import Verdict
 from game_operator.backoffice.exports import csv_lines
 from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import ItemResult, NewItem, Run
@@ -23,6 +19,7 @@ from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.staff.findings import resolve_finding
 from game_operator.ledger.steps import Steps
+from tests.support.backoffice_fixtures import Page
 
 HOSTILE = '=1+1</td><script>alert("x")</script><img src=x onerror=alert(1)>{{ 7*7 }}\u202e\x00\x1b[31m'
 DAY = 86_400_000
@@ -41,16 +38,9 @@ LATE = {"late_deposit", "late_rollback"}
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    """A ledger without accounts."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
-        yield ledger
-
-
-@pytest.fixture
-def journal(ledger: SqlLedger) -> Journal:
+def journal(own: SqlLedger) -> Journal:
     """A journal in which the time stands."""
-    return Journal(ledger, clock_millis=lambda: NOW)
+    return Journal(own, clock_millis=lambda: NOW)
 
 
 def begun(journal: Journal, *results: ItemResult, service: str = "https://service|acme", **changes: Any) -> Run:
@@ -85,33 +75,6 @@ def found(journal: Journal, run: Run | None, *findings: NewFinding, at_millis: i
     Office(journal.ledger).write(script)
 
 
-class Page(HTMLParser):
-    """The elements, the attributes and the text of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements, self.attributes = Counter[str](), set[str]()
-        self.pieces = list[str]()
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements[tag] += 1
-        self.attributes |= {name for name, _ in attrs}
-
-    def handle_data(self, data: str) -> None:
-        self.pieces.append(data)
-
-    @property
-    def text(self) -> str:
-        """What is read, with single blanks."""
-        return " ".join(" ".join(self.pieces).split())
-
-
-def page_of(report: ReconcileReport) -> Page:
-    return Page(report.to_html())
-
-
 def test_hostile_text_is_data_in_every_format(journal: Journal) -> None:
     """In every field that others write: ids, players, details, evidence, the service, the actor and the reason."""
     key = HOSTILE.replace("\x00", "")  # No bet id has it.
@@ -119,24 +82,15 @@ def test_hostile_text_is_data_in_every_format(journal: Journal) -> None:
     left = judged(f"{key} 2", Verdict.SETTLE, player_id=HOSTILE, detail=HOSTILE)
     odd = ItemResult("odd", HOSTILE, {"detail": HOSTILE}, 1)
     run = begun(journal, settled, left, odd, service=HOSTILE, actor=HOSTILE, reason=HOSTILE)
-    finding = NewFinding(
-        HOSTILE,
-        key,
-        HOSTILE,
-        player_id=HOSTILE,
-        account=HOSTILE,
-        at_stake_cents=5,
-        owed_cents=-7,
-        evidence=HOSTILE.encode(),
-    )
-    found(journal, run, finding)
+    whose: dict[str, Any] = {"player_id": HOSTILE, "account": HOSTILE, "at_stake_cents": 5, "owed_cents": -7}
+    found(journal, run, NewFinding(HOSTILE, key, HOSTILE, evidence=HOSTILE.encode(), **whose))
     journal.set_state(run.id, "stopped", HOSTILE)
     report = report_of(journal, journal.run(run.id))
 
-    plain = page_of(report_of(journal, begun(journal, service="another")))
-    page = page_of(report)
-    assert set(page.elements) <= {*plain.elements, "td", "div", "table", "tr", "th"}
-    assert not {"script", "img", "a", "iframe", "link", "form"} & set(page.elements)
+    plain = Page(report_of(journal, begun(journal, service="another")).to_html())
+    page = Page(report.to_html())
+    assert page.elements <= {*plain.elements, "td", "div", "table", "tr", "th"}
+    assert not {"script", "img", "a", "iframe", "link", "form"} & page.elements
     assert page.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "colspan"}
     shown = HOSTILE.replace("\u202e\x00\x1b", r"\u202e\x00\x1b")
     assert page.text.count('=1+1</td><script>alert("x")</script>') >= 9
@@ -164,7 +118,7 @@ def test_a_page_loads_nothing_and_runs_nothing(journal: Journal) -> None:
 def test_a_wrong_clock_spoils_no_page(journal: Journal, millis: int) -> None:
     """A time that no calendar has is shown as the number it is."""
     run = begun(journal, judged("b1", Verdict.SETTLED, opened_at_millis=millis))
-    assert f"{millis} ms" in page_of(report_of(journal, run)).text
+    assert f"{millis} ms" in Page(report_of(journal, run).to_html()).text
 
 
 def test_json_and_rows_have_whole_cents(journal: Journal) -> None:
@@ -179,11 +133,8 @@ def test_json_and_rows_have_whole_cents(journal: Journal) -> None:
     assert document["repaired"] == {"bets": 1, "total_cents": 1_234_567}
     assert document["unseen"] == UNSEEN
     rows = {row["bet_id"]: row for row in report.rows()}
-    assert (rows["b2"]["verdict"], rows["b2"]["at_stake_cents"], rows["b2"]["owed_cents"]) == (
-        "amount_differs",
-        300,
-        -100,
-    )
+    columns = ("verdict", "at_stake_cents", "owed_cents")
+    assert [rows["b2"][name] for name in columns] == ["amount_differs", 300, -100]
 
 
 def test_findings_of_a_run_are_found_behind_many_others(journal: Journal) -> None:

@@ -5,6 +5,8 @@ import resource
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
@@ -21,9 +23,19 @@ from tests.support.command_line import Run, mode_of, said
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory."""
+    """A working directory in which there is nothing but another one."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
     return tmp_path
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def fingerprint_by_openssl(public: Path) -> str:
@@ -60,23 +72,12 @@ def test_json_tells_the_same(run: Run, here: Path) -> None:
     }
 
 
-@pytest.fixture
-def other(here: Path) -> None:
-    (here / "other").mkdir()
-
-
-pytestmark = pytest.mark.usefixtures("other")
-
-
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077], ids=oct)
-def test_the_private_key_is_its_owners_alone(run: Run, here: Path, umask: int) -> None:
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077], ids=oct)
+def test_the_private_key_is_its_owners_alone(run: Run, here: Path, mask: int) -> None:
     """0600 whatever the umask; the public key may be read by all that the umask lets."""
-    before = os.umask(umask)
-    try:
+    with umask(mask):
         assert run("keygen").code == 0
-    finally:
-        os.umask(before)
-    assert (mode_of(here / "operator.pem"), mode_of(here / "operator.pub.pem")) == (0o600, 0o644 & ~umask)
+    assert (mode_of(here / "operator.pem"), mode_of(here / "operator.pub.pem")) == (0o600, 0o644 & ~mask)
 
 
 def test_the_private_key_is_its_owners_alone_from_the_first_byte(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,12 +91,9 @@ def test_the_private_key_is_its_owners_alone_from_the_first_byte(here: Path, mon
         opened: IO[Any] = fdopen(descriptor, *args)
         return opened
 
-    before = os.umask(0)
     monkeypatch.setattr(os, "fdopen", watching)
-    try:
+    with umask(0):
         write_new(here / "secret", b"content", 0o600)
-    finally:
-        os.umask(before)
     assert seen == [(0o600, 0)]
     assert (here / "secret").read_bytes() == b"content"
 
@@ -129,12 +127,6 @@ def test_a_file_that_appears_in_between_is_not_overwritten_either(here: Path) ->
     assert (here / "late").read_text() == "mine"
 
 
-def test_a_directory_that_is_not_there_is_2(run: Run) -> None:
-    told = run("keygen", "nowhere/operator.pem")
-    assert (told.code, told.out) == (2, "")
-    assert "No such file or directory" in told.err
-
-
 @pytest.mark.outside
 def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
     """Half a private key is worse than none."""
@@ -148,14 +140,6 @@ def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
     )
     assert (ran.returncode, ran.stderr) == (2, "")
     assert "File too large" in ran.stdout
-    assert [path.name for path in here.iterdir()] == ["other"]
-
-
-def test_a_public_key_that_cannot_be_written_takes_the_private_one_back(run: Run, here: Path) -> None:
-    """A pair or nothing: here the second name is longer than file names can be."""
-    told = run("keygen", f"{'x' * 251}.pem")
-    assert (told.code, told.out) == (2, "")
-    assert "File name too long" in told.err
     assert [path.name for path in here.iterdir()] == ["other"]
 
 
@@ -173,20 +157,23 @@ def test_the_length_of_a_key_has_limits(run: Run, here: Path, bits: int, code: i
         assert key.key_size == bits
 
 
-@pytest.mark.parametrize("path", [".", "..", "/", "other", "other/", "other/..", ""])
-def test_a_directory_is_no_key_file(run: Run, here: Path, path: str) -> None:
-    """It is refused, and nothing is written."""
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        *((path, "") for path in (".", "..", "/", "other", "other/", "other/..", "")),
+        *((path, f"{path!r} is not the name of a private key") for path in ("a.pub.pem", "x.pub", "other/X.PUB.PEM")),
+        ("nowhere/operator.pem", "No such file or directory"),
+        (f"{'x' * 251}.pem", "File name too long"),
+    ],
+)
+def test_no_key_is_written_there(run: Run, here: Path, path: str, problem: str) -> None:
+    """
+    No directory is a key file; under a public name, somebody would hand it to the provider.
+
+    A pair or nothing: the name of the last one's public key is longer than file names can be.
+    """
     told = run("keygen", path)
     assert (told.code, told.out) == (2, "")
-    assert run("keygen", path, "--json").error["exit_code"] == 2
-    assert [each.name for each in here.rglob("*")] == ["other"]
-
-
-@pytest.mark.parametrize("path", ["foo.pub.pem", "x.pub", "other/X.PUB.PEM"])
-def test_no_private_key_under_a_public_name(run: Run, here: Path, path: str) -> None:
-    """Somebody would hand it to the provider."""
-    told = run("keygen", path)
-    assert (told.code, told.out) == (2, "")
-    assert f"{path!r} is not the name of a private key" in told.err
+    assert problem in told.err
     assert run("keygen", path, "--json").error["exit_code"] == 2
     assert [each.name for each in here.rglob("*")] == ["other"]

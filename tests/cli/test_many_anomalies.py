@@ -1,7 +1,6 @@
 """`game-operator ledger anomalies|resolve|retry` for many at once, those of a certification too."""
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,35 +14,31 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.command_line import Run
 from tests.support.raw_sql import run as run_sql
 
-pytestmark = [pytest.mark.drawn(6, database=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, any_database=("postgres",))]
 
 EARLY = ("a-1", "a-2", "b-1")
 FOREIGN = encode_call(claim("claim-9", player_id="p2", bet_id="a-9", instance_id="theirs"))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture
+def database(any_database: str) -> str:
     """
     A ledger of each kind, named by the environment.
 
     Three early deposits (1, 2, 3), whose withdraws have come since; an early rollback (4), a stranger's claim (5) and
     a body that cannot be read (6).
     """
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
     calls: list[WebhookCall] = [deposit(bet_id, player_id="p2" if bet_id == "a-2" else "p1") for bet_id in EARLY]
     calls += [rollback("c-1", tx_id="withdraw:bet:c-1")]
     calls += [withdraw(bet_id, player_id="p2" if bet_id == "a-2" else "p1") for bet_id in EARLY]
-    with SqlLedger(url) as ledger:
+    with SqlLedger(any_database) as ledger:
         for player_id in ("p1", "p2"):
             ledger.open_account(player_id, Decimal(100))
         for call in calls:
             ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
         ledger.keep_anomaly("deposit", "foreign_instance", FOREIGN)
         ledger.keep_anomaly("deposit", "unreadable", b'{"player":"p1","bet":"a-8"')
-    return url
+    return any_database
 
 
 def waiting(url: str) -> list[int]:
@@ -149,6 +144,3 @@ def test_no_stranger_is_paid_unless_it_is_said(run: Run, database: str) -> None:
     assert run("ledger", "retry", 5, "--accept-foreign").code == 0
     with SqlLedger(database) as ledger:
         assert ledger.balance("p2") == 10_000 + 750 + 300
-
-
-# --- a certification --------------------------------------------------------------------------------------------------

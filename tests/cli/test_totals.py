@@ -20,12 +20,10 @@ HOSTILE = '=cmd|"/c calc"!A1<script>alert(1)</script>'
 
 
 @pytest.fixture
-def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def database(file: str) -> str:
     """A ledger in which money moved on 21 and 22 November 2026, the second day in two currencies."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
     now = [NOON]
-    with SqlLedger(url, clock_millis=lambda: now[0]) as ledger:
+    with SqlLedger(file, clock_millis=lambda: now[0]) as ledger:
         ledger.open_account("p1", Decimal(100))
         euros, dollars = (Terms(currency_of=lambda _, name=name: name) for name in ("EUR", "USD"))  # type: ignore[misc]
         ledger.apply(withdraw("b1", game="aviator"), terms=euros)
@@ -33,7 +31,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         now[0] += DAY
         ledger.apply(withdraw("b2", game="aviator"), terms=euros)
         ledger.apply(withdraw("b3", game=HOSTILE), terms=dollars)
-    return url
+    return file
 
 
 def test_a_table(run: Run, database: str) -> None:
@@ -87,21 +85,6 @@ def test_csv(run: Run, database: str, tmp_path: Path) -> None:
     assert [row["gross_gaming_revenue_cents"] for row in rows if row["currency"] == "EUR"] == ["-750", "500"]
     assert {row["late"] for row in rows} == {"no"}
     assert list(rows[0])[:5] == ["day", "game", "instance", "currency", "late"]
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["--from", "yesterday"], "is not a day"),
-        (["--from", "2026-11-22", "--to", "2026-11-21"], "before that of --from"),
-        (["--by", "days"], "is not one of day, game, instance, currency"),
-    ],
-)
-def test_wrong_options(run: Run, database: str, options: list[str], problem: str) -> None:
-    """They are exit code 2, in words."""
-    told = run("ledger", "totals", *options)
-    assert told.code == 2
-    assert problem in " ".join(told.err.replace("│", " ").split())
 
 
 def test_a_file_that_cannot_be_written(run: Run, database: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The fixtures of all tests of commands, beside a sandbox."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,12 @@ from testkit.tests.support.command_fixtures import (
     sandbox,
     settings,
 )
+from tests.support.command_line import Run
 
-__all__ = ["_no_settings", "database", "key_file", "keys", "nobody", "run", "sandbox", "service_pem", "settings"]
+__all__ = ["_no_settings", "certify", "database", "key_file", "keys", "nobody", "run", "sandbox", "settings"]
 
 
-@pytest.fixture(scope="package")
-def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
-    """The service's private key, as it should lie on a disk."""
-    path = tmp_path_factory.mktemp("service") / "service.pem"
-    path.touch(0o600)
-    path.write_bytes(private_pem)
-    return path
+@pytest.fixture
+def certify(run: Run, key_file: Path) -> Run:
+    """Certifies the wallet at a URL by the players ann and bob, with these options."""
+    return partial(run, "certify", "--service-private-key", key_file, "--player", "ann", "--other-player", "bob")

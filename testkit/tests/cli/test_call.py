@@ -81,17 +81,8 @@ def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Pat
         await send({"type": "http.response.body", "body": b" ".join(parts)})
 
     with asgi_server(quotes) as port:
-        call = (
-            "call",
-            "/withdraw",
-            "--url",
-            f"http://127.0.0.1:{port}",
-            "--body",
-            BODY,
-            "--service-private-key",
-            key_file,
-        )
-        told = run(*call)
+        call = ("call", "/withdraw", "--url", f"http://127.0.0.1:{port}", "--service-private-key", key_file)
+        told = run(*call, "--body", BODY)
     assert told.code == 1
     assert "This is not a reply of the service's form" in told.err
     text = (told.out + told.err).replace("+", "-").replace("/", "_")

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -13,20 +12,18 @@ from tests.support.served_wallets import GivesBackWhatItNeverTook, served
 
 pytestmark = pytest.mark.outside
 
-_WHO = ("--player", "ann", "--other-player", "bob")
-
 
 @pytest.fixture
-def certify(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path) -> Any:
+def certified(certify: Run, tmp_path: Path, private_key: RSAPrivateKey) -> Run:
     """Certify a wallet that pays for rollbacks of bets that it does not know."""
 
-    def certify(*options: object, only: str = "A01,A02,C01") -> Told:
+    def certified(*options: object) -> Told:
         folder = tmp_path / f"wallet-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         with served(folder, private_key, GivesBackWhatItNeverTook) as app:
-            return run("certify", app.url, "--service-private-key", service_pem, *_WHO, "--only", only, *options)
+            return certify(app.url, "--only", "A01,A02,C01", *options)
 
-    return certify
+    return certified
 
 
 def _baseline(folder: Path, **outcomes: str) -> Path:
@@ -36,16 +33,14 @@ def _baseline(folder: Path, **outcomes: str) -> Path:
     return file
 
 
-def test_a_run_with_its_own_report_as_baseline_ends_well(certify: Any, tmp_path: Path) -> None:
+def test_a_run_with_its_own_report_as_baseline_ends_well(certified: Run, tmp_path: Path) -> None:
     """Exit code 1 without, 0 with it; that the wallet is still wrong is said, on the first screen and in the files."""
     files = {name: tmp_path / name for name in ("before.json", "after.json", "page.html", "cases.xml")}
-    first = certify("--json-file", files["before.json"])
+    first = certified("--json-file", files["before.json"])
     assert first.code == 1
     assert first.out.splitlines()[-1] == "FAILED: 2 passed, 1 failed, 0 advice, 0 not tried"
-    told = certify(
-        "--baseline", files["before.json"], "--json-file", files["after.json"], "--html", files["page.html"],
-        "--junit", files["cases.xml"],
-    )  # fmt: skip
+    after = ("--json-file", files["after.json"], "--html", files["page.html"], "--junit", files["cases.xml"])
+    told = certified("--baseline", files["before.json"], *after)
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
     numbers = "0 worse, 0 better, 1 remaining"
@@ -72,10 +67,10 @@ def test_a_run_with_its_own_report_as_baseline_ends_well(certify: Any, tmp_path:
 )
 @pytest.mark.drawn(3)
 def test_only_what_is_worse_fails_the_run(
-    certify: Any, tmp_path: Path, before: dict[str, str], code: int, said: str
+    certified: Run, tmp_path: Path, before: dict[str, str], code: int, said: str
 ) -> None:
     """Each change is named."""
-    told = certify("--baseline", _baseline(tmp_path, **before))
+    told = certified("--baseline", _baseline(tmp_path, **before))
     assert told.code == code
     assert f"\n  {said}" in told.out
     assert "The baseline is of version '0.1', and this run of " in told.out
@@ -90,13 +85,13 @@ def test_only_what_is_worse_fails_the_run(
     ],
 )
 def test_a_baseline_that_cannot_be_read_is_reported_before_anything_is_sent(
-    run: Run, tmp_path: Path, service_pem: Path, content: str | None, problem: str
+    certify: Run, tmp_path: Path, content: str | None, problem: str
 ) -> None:
     """With exit code 2: nothing listens at this address."""
     file = tmp_path / "before.json"
     if content is not None:
         file.write_text(content)
-    told = run("certify", "http://127.0.0.1:9", "--service-private-key", service_pem, *_WHO, "--baseline", file)
+    told = certify("http://127.0.0.1:9", "--baseline", file)
     assert told.code == 2
     assert f"The baseline '{file}' cannot be used: " in told.err
     assert problem in told.err

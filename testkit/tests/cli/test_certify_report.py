@@ -54,7 +54,8 @@ def _failed(scenario_id: str, weight: Weight = Weight.MONEY_LOST) -> Verdict:
 )
 def test_the_first_screen_is_one(made: Callable[[], Report], told: Told) -> None:
     """Within 24 lines of 100 columns: that it failed, what to fix first, what shows it and what it means."""
-    lines = told(made()).splitlines()
+    whole = told(made())
+    lines = whole.splitlines()
     first = "\n".join(lines[:24])
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("FAILED: ")
@@ -63,6 +64,8 @@ def test_the_first_screen_is_one(made: Callable[[], Report], told: Told) -> None
     assert "\n   How to fix it: " in first
     assert "\n   > POST /" in first
     assert "\n   < " in first
+    # What a wallet answers, or a player is called, commands no terminal.
+    assert not set("\x1b\x07\u202e\x00") & set(whole)
 
 
 def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:

@@ -33,15 +33,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 @pytest.mark.parametrize("name", TESTKIT_NAMES)
-def test_each_is_a_command_with_its_help(run: Run, name: str) -> None:
-    """As if it were built in."""
-    told = run(name, "--help")
-    assert (told.code, told.err) == (0, "")
-    assert f"Usage: game-operator {name} " in told.out
-    assert "--json" in told.out
-
-
-@pytest.mark.parametrize("name", TESTKIT_NAMES)
 def test_another_version_is_one_line_with_the_remedy(run: Run, install: Install, name: str) -> None:
     """Nothing of it is imported."""
     install("game-operator-testkit", "0.0.9", {name: "no_such_module:command"})

@@ -61,39 +61,35 @@ def test_a_signal_ends_it_and_takes_the_keys_away(tmp_path: Path, number: int) -
 
 
 def test_a_restart_keeps_keys_port_and_world(tmp_path: Path) -> None:
-    """A client goes on working over a restart; the same seed makes the same ids, another does not."""
+    """
+    A client goes on working over a restart; the same seed makes the same ids, another does not.
+
+    The pages are where it says; the keys of the service lie beside the operator's.
+    """
     keys = ("--directory", str(tmp_path / "keys"))
     with served(*keys, "--seed", "7") as (first, process):
-        private, public = Path(first["private_key_file"]), Path(first["public_key_file"])
-        key = private.read_bytes()
+        private, public, service = (
+            Path(first[f"{name}_key_file"]) for name in ("private", "public", "service_private")
+        )
+        before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
         # Its owner's alone, and not printed.
         assert (mode_of(private), mode_of(private.parent), mode_of(public)) == (0o600, 0o700, 0o644)
-        assert key.decode().splitlines()[1] not in json.dumps(first)
+        assert (mode_of(service), service.parent) == (0o600, tmp_path / "keys")
+        assert before[private].decode().splitlines()[1] not in json.dumps(first)
+        page = httpx.get(first["control_room"], trust_env=False)
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "Lobby" in page.text
+        told = httpx.get(first["control_room"] + "keys", trust_env=False).text
+        assert Path(first["service_public_key_file"]).read_text().splitlines()[1] in told
         stopped(process, signal.SIGTERM)
     port = first["base_url"].rpartition(":")[2]
     with served(*keys, "--seed", "7", "--port", port) as (again, process):
         assert again | {"pid": 0} == first | {"pid": 0}
-        assert Path(again["private_key_file"]).read_bytes() == key
+        assert {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
         stopped(process, signal.SIGTERM)
     with served(*keys, "--seed", "8") as (other, _), client_of(other) as client:
         assert other["bet_ids"]["OPEN"] != first["bet_ids"]["OPEN"]
         assert client.fetch_bet(other["bet_ids"]["OPEN"]).status == "OPEN"
-
-
-def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) -> None:
-    """Its pages are where it says, and the wallet's key for webhooks lies beside the operator's, over a restart."""
-    keys = ("--directory", str(tmp_path / "keys"))
-    with served(*keys) as (first, process):
-        page = httpx.get(first["control_room"], trust_env=False)
-        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        assert "Lobby" in page.text
-        private, public = Path(first["service_private_key_file"]), Path(first["service_public_key_file"])
-        assert (mode_of(private), private.parent) == (0o600, tmp_path / "keys")
-        pem = public.read_text()
-        assert pem.splitlines()[1] in httpx.get(first["control_room"] + "keys", trust_env=False).text
-        stopped(process, signal.SIGTERM)
-    with served(*keys) as (again, _):
-        assert Path(again["service_public_key_file"]).read_text() == pem
 
 
 def test_another_machine_is_let_in_by_name_alone() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli.files import write_privately
 from game_operator.cli.keys import write_pair
@@ -28,12 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
 def public_pem_of(private: Path) -> str:
     """Return the public half of the key in *private*."""
     return ServiceKeys(private).current.public_key_pem().decode()
-
-
-@pytest.fixture(scope="module")
-def following() -> RSAPrivateKey:
-    """The key after a rotation."""
-    return new_key()
 
 
 def files_of(place: Path) -> dict[str, bytes]:
@@ -70,13 +63,13 @@ def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
     assert files_of(keys) == after
 
 
-def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPrivateKey) -> None:
+def test_the_key_before_is_given_as_the_old_one(tmp_path: Path) -> None:
     """So that the fault old-key signs with what the wallet was told to forget; and with the newest such."""
     with key_directory(tmp_path) as keys:
         made_up = keys.service_old
         assert made_up is None
         first = keys.service_public.read_text()
-        keys.keep(following)
+        keys.keep(new_key())
     with key_directory(tmp_path) as keys:
         assert keys.service_old is not None
         assert public_pem_of(keys.service_old) == first

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sqlite3
 import subprocess
-import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,13 +19,16 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.cli.files import write_privately
 from game_operator.ledger import SqlLedger
 from game_operator_testkit.provider.faults import FAULTS
+from game_operator_testkit.provider.keys import private_pem as pem_of
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator_testkit.sandbox.storm.storm import Storm
 from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RightWallet, TellsWhatWasBefore
 from tests.support.command_line import COMMAND, Forked, Run, Told, clean_environment, mode_of
 from tests.support.documents import ROOT
+from tests.support.hostile_server import Connection, HostileServer, response_bytes
 from tests.support.postgres import PostgresServer
 from tests.support.served_wallets import Served
 from tests.support.served_wallets import served as served_wallet
@@ -57,9 +60,9 @@ def wallet(database: str, private_key: RSAPrivateKey, tmp_path: Path) -> Iterato
         yield wallet
 
 
-def started(*args: object, stderr: int = subprocess.PIPE) -> Forked:
+def started(*args: object) -> Forked:
     """Start ``game-operator storm`` in a process of its own."""
-    return Forked(["storm", *map(str, args)], environ={}, stderr=stderr)
+    return Forked(["storm", *map(str, args)], environ={})
 
 
 def ended(process: Forked, seconds: float = _PATIENCE_SECONDS) -> Told:
@@ -107,21 +110,18 @@ def after_notice(err: str) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.drawn(1)
-def test_two_hundred_bets_with_all_faults(
-    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
-) -> None:
+def test_two_hundred_bets_with_all_faults(wallet: WalletProcess, key_file: Path, database: str) -> None:
     """Every bet of 200 agrees, on either database, whatever goes wrong on the way."""
-    figures = _agreed(wallet, service_pem, database, bets=200, players=20, seconds=_PATIENCE_SECONDS)
-    record_property("figures", figures)
+    _agreed(wallet, key_file, database, bets=200, players=20, seconds=_PATIENCE_SECONDS)
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(2400)
 def test_a_hundred_thousand_bets_with_all_faults(
-    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
+    wallet: WalletProcess, key_file: Path, database: str, record_property: Figures
 ) -> None:
     """Every bet of 100,000 agrees, on both databases, whatever goes wrong on the way."""
-    record_property("figures", _agreed(wallet, service_pem, database, bets=100_000, players=1_000, seconds=2_350))
+    record_property("figures", _agreed(wallet, key_file, database, bets=100_000, players=1_000, seconds=2_350))
 
 
 @pytest.mark.outside
@@ -129,14 +129,15 @@ def test_a_hundred_thousand_bets_with_all_faults(
 @pytest.mark.parametrize("retries", ["cancel", "three", "ten", "exponential"])
 @pytest.mark.drawn(1)
 def test_a_wallet_that_is_killed_in_mid_storm(
-    retries: str, sqlite_url: str, private_key: RSAPrivateKey, service_pem: Path, tmp_path: Path
+    retries: str, sqlite_url: str, private_key: RSAPrivateKey, key_file: Path, tmp_path: Path
 ) -> None:
     """H05: killed twice and started again, by each way of repeating: nothing lost, nothing doubled."""
     with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
-        arguments = _against(wallet, service_pem, sqlite_url, "--players", 20, "--bets", 120, "--retries", retries)
+        arguments = _against(wallet, key_file, sqlite_url, "--players", 20, "--bets", 120, "--retries", retries)
         storm = started(*arguments, "--seed", 3, "--faults", "all", "--json")
         for bets in (25, 60):
-            _wait_for_bets(tmp_path / "wallet.db", bets, storm)
+            while storm.poll() is None and _count_of("bets", tmp_path / "wallet.db") < bets:
+                time.sleep(0.005)
             wallet.kill()
             wallet.start()
         assert storm.poll() is None, "the storm was over before the wallet was killed"
@@ -146,17 +147,9 @@ def test_a_wallet_that_is_killed_in_mid_storm(
     assert report["bets"] == 120
 
 
-def _wait_for_bets(file: Path, bets: int, storm: Forked) -> None:
-    def is_stormed() -> bool:
-        assert storm.poll() is None, storm.communicate()
-        return _count_of_bets(file) >= bets
-
-    _wait_until(is_stormed)
-
-
-def _count_of_bets(file: Path) -> int:
+def _count_of(table: str, file: Path) -> int:
     with closing(sqlite3.connect(file, timeout=60)) as database:
-        count: int = database.execute("SELECT count(*) FROM game_operator_bets").fetchone()[0]
+        count: int = database.execute(f"SELECT count(*) FROM game_operator_{table}").fetchone()[0]
     return count
 
 
@@ -183,19 +176,24 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def storm(run: Run, own_folder: Path, key_file: Path) -> Run:
+    """Storms the wallet at a URL, with these options."""
+    return partial(run, "storm", "--service-private-key", key_file, "--url")
+
+
 _SMALL = ("--bets", 30, "--players", 6, "--seed", 5, "--concurrency", 4)
 #: Storms a wallet in this process, audited by its ledger: returns how that ended, and the wallet.
 Stormed = Callable[..., tuple[Told, Served]]
 
 
 @pytest.fixture
-def stormed(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> Stormed:
+def stormed(storm: Run, own_folder: Path, private_key: RSAPrivateKey) -> Stormed:
     """Plays a small storm; on the same ledger again if it is called again."""
 
     def stormed(*options: object, wallet: type[RightWallet] = RightWallet) -> tuple[Told, Served]:
         with served(own_folder.parent, private_key, wallet) as app:
-            arguments = ("--url", app.url, "--service-private-key", service_pem, "--database", app.database, *_SMALL)
-            return run("storm", *arguments, *options), app
+            return storm(app.url, "--database", app.database, *_SMALL, *options), app
 
     return stormed
 
@@ -250,7 +248,7 @@ def test_a_wrong_wallet_is_reported(concurrency: int, stormed: Stormed, own_fold
 
 
 @pytest.mark.outside
-def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+def test_players_who_hold_money(storm: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
     """By replies and balances alone: a right wallet passes, a wrong one does not, and its document says so."""
     file = own_folder / "players.txt"
     file.write_text("# ours\nann\n\nbob\ncéline\n")
@@ -259,8 +257,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
             for player in ("ann", "bob", "céline"):
                 app.ledger.open_account(player, Decimal("500.00"))
             # One call at a time: a balance told while others of its player are under way proves little.
-            options = ("--players-file", file, *_SMALL, "--concurrency", 1)
-            told = run("storm", "--url", app.url, "--service-private-key", service_pem, *options, "--json")
+            told = storm(app.url, "--players-file", file, *_SMALL, "--concurrency", 1, "--json")
         assert told.code == code
         document = told.document
         assert document["passed"] is (code == 0)
@@ -273,12 +270,11 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
 
 
 @pytest.mark.outside
-def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, key_file: Path) -> None:
     """Ends it with 130 and a sentence."""
     with served(own_folder, private_key) as app:
-        process = started(
-            "--url", app.url, "--service-private-key", service_pem, "--database", app.database, "--bets", 100_000
-        )  # fmt: skip
+        ledger = ("--database", app.database, "--bets", 100_000)
+        process = started("--url", app.url, "--service-private-key", key_file, *ledger)
         _wait_until(lambda: len(app.arrived) >= 20)
         process.send_signal(signal.SIGINT)
         told = ended(process, 60)
@@ -288,12 +284,6 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
 
 
 # --- what cannot be played --------------------------------------------------------------------------------------------
-
-
-def _file(folder: Path, name: str, content: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 USAGE = [
@@ -309,6 +299,8 @@ USAGE = [
     pytest.param({"--players-file": "twice.txt"}, "has a player twice", id="a player twice"),
     pytest.param({"--players-file": "latin.txt"}, "not UTF-8", id="another encoding"),
     pytest.param({"--players-file": "strangers.txt"}, "returns no balance of 2 players", id="unknown players"),
+    pytest.param({"--database": "sqlite:///other.db"}, "Pass the ledger that this wallet serves", id="another ledger"),
+    pytest.param({"--service-private-key": "other.pem"}, "rejects our signatures", id="another key"),
     pytest.param({"--concurrency": "101"}, "--concurrency", id="too many at once"),
     pytest.param({"--timeout": "0"}, "--timeout", id="no time"),
 ]
@@ -329,124 +321,67 @@ def test_what_cannot_be_played(
     run: Run,
     own_folder: Path,
     untouched: Served,
-    service_pem: Path,
+    key_file: Path,
     public_pem: bytes,
+    other_key: RSAPrivateKey,
 ) -> None:
-    """Exit code 2 and a sentence, before anybody's account is opened."""
-    _file(own_folder, "public.pem", public_pem)
-    _file(own_folder, "p.txt", "ann")
-    _file(own_folder, "empty.txt", "\n# nobody\n")
-    _file(own_folder, "twice.txt", "ann\nbob\nann\n")
-    _file(own_folder, "latin.txt", "céline".encode("latin-1"))
-    _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
+    """Exit code 2 and a sentence, before an account of the wallet is opened."""
+    files = {"p": b"ann", "empty": b"\n# nobody\n", "twice": b"ann\nbob\nann\n", "strangers": b"xaver\nyvonne\n"}
+    for name, content in (files | {"latin": "céline".encode("latin-1")}).items():
+        (own_folder / f"{name}.txt").write_bytes(content)
+    (own_folder / "public.pem").write_bytes(public_pem)
+    write_privately(own_folder / "other.pem", pem_of(other_key), 0o600)
+    SqlLedger("sqlite:///other.db").close()
     app = untouched
-    options = {"--url": app.url, "--service-private-key": str(service_pem)}
+    options = {"--url": app.url, "--service-private-key": str(key_file)}
     if changes and changes.keys().isdisjoint({"--database", "--players-file"}):
         options["--database"] = app.database
     arguments = [part for option in (options | changes).items() for part in option]
-    told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
+    told = run("storm", *arguments, "--bets", 20)
     assert told.code == 2, told
     assert sentence in told.err
     assert told.out == ""
     assert app.arrived == []
-    with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
-        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+    assert _count_of("accounts", Path(app.database.removeprefix("sqlite:///"))) == 0
 
 
 @pytest.mark.outside
-def test_a_wallet_that_is_not_there(
-    run: Run, nobody: str, own_folder: Path, service_pem: Path, sqlite_url: str
-) -> None:
+def test_a_wallet_that_is_not_there(storm: Run, nobody: str, sqlite_url: str, tmp_path: Path) -> None:
     """Exit code 3 at once, before a player is opened."""
-    with closing(SqlLedger(sqlite_url)):
-        began = time.monotonic()
-        told = run("storm", "--url", nobody, "--service-private-key", service_pem, "--database", sqlite_url, "--json")
-        assert time.monotonic() - began < 10
-        assert told.code == 3
-        assert told.error["type"] == "RequestNotSentError"
-    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as database:
-        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
-
-
-@pytest.mark.outside
-def test_another_ledger_than_the_wallets(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
-) -> None:
-    """The players would be opened where the wallet does not look."""
-    with served(own_folder, private_key) as app, closing(SqlLedger(sqlite_url)):
-        told = run("storm", "--url", app.url, "--service-private-key", service_pem, "--database", sqlite_url)
-    assert told.code == 2
-    assert "Pass the ledger that this wallet serves from" in told.err
-
-
-@pytest.mark.outside
-def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
-    """The wallet takes everything for forged, and the storm says so before it begins."""
-    key = own_folder / "other.pem"
-    assert run("keygen", key).code == 0
-    with served(own_folder, private_key) as app:
-        told = run("storm", "--url", app.url, "--service-private-key", key, "--database", app.database)
-    assert told.code == 2
-    assert "rejects our signatures" in told.err
-
-
-def _be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    defaults = Storm.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "patience", seconds)
-
-
-#: A wallet of somebody's, in a process that a deposit kills.
-_DIES = """
-import json, os
-from http.server import BaseHTTPRequestHandler, HTTPServer
-
-class Wallet(BaseHTTPRequestHandler):
-    cents = 100_000
-    def log_message(self, *_): ...
-    def do_POST(self):
-        call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path == "/deposit":
-            os._exit(1)
-        if self.path == "/withdraw":
-            Wallet.cents -= call["amount"]
-        if self.path == "/rollback":
-            Wallet.cents += call["amount"]
-        body = json.dumps({"type": "SUCCESS", "timestamp": 1, "balance": Wallet.cents / 100}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-server = HTTPServer(("127.0.0.1", 0), Wallet)
-print(server.server_port, flush=True)
-server.serve_forever()
-"""
-
-
-def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> Told:
-    (folder / "players.txt").write_text("ann\n")
-    with subprocess.Popen([sys.executable, "-c", _DIES], stdout=subprocess.PIPE, text=True) as wallet:
-        assert wallet.stdout is not None
-        url = f"http://127.0.0.1:{int(wallet.stdout.readline())}"
-        try:
-            return run(
-                "storm", "--url", url, "--service-private-key", key, "--players-file", folder / "players.txt",
-                "--bets", 20, "--seed", 5, "--faults", "none", *options,
-            )  # fmt: skip
-        finally:
-            wallet.kill()
+    SqlLedger(sqlite_url).close()
+    began = time.monotonic()
+    told = storm(nobody, "--database", sqlite_url, "--json")
+    assert time.monotonic() - began < 10
+    assert (told.code, told.error["type"]) == (3, "RequestNotSentError")
+    assert _count_of("accounts", tmp_path / "wallet.db") == 0
 
 
 @pytest.mark.outside
 @pytest.mark.parametrize("concurrency", [1, 16])
 @pytest.mark.drawn(1)
 def test_a_wallet_that_dies_leaves_what_to_look_for(
-    concurrency: int, run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+    concurrency: int, storm: Run, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 3, and: that money may have moved, how long it was waited for, a trace with the calls at the end."""
-    _be_patient(monkeypatch, 0.5)
-    told = _stormed_to_death(run, own_folder, service_pem, "--concurrency", concurrency)
+    monkeypatch.setitem(Storm.__init__.__kwdefaults__ or {}, "patience", 0.5)
+    (own_folder / "players.txt").write_text("ann\n")
+    dead, cents = threading.Event(), 100_000
+
+    def dies_of_a_deposit(connection: Connection) -> None:
+        nonlocal cents
+        while (request := connection.read_request()) and not dead.is_set():
+            path, call = request.split()[1], json.loads(request.partition(b"\r\n\r\n")[2])
+            if path == b"/deposit":
+                dead.set()
+                server.accept_no_more()
+                break
+            cents += {b"/withdraw": -1, b"/rollback": 1}.get(path, 0) * call.get("amount", 0)
+            connection.send(response_bytes(200, b'{"type":"SUCCESS","timestamp":1,"balance":%.2f}' % (cents / 100)))
+        connection.close()
+
+    with HostileServer(dies_of_a_deposit) as server:
+        options = ("--bets", 20, "--seed", 5, "--faults", "none", "--concurrency", concurrency)
+        told = storm(server.base_url, "--players-file", "players.txt", *options)
     assert (told.code, told.out, after_notice(told.err).count("\n")) == (3, "", 1)
     assert re.match(
         r"Error: The wallet cannot be reached any more: \S+ .*\. It was waited for [0-9.]+ s\. ", after_notice(told.err)
@@ -517,16 +452,13 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
 
 @pytest.mark.outside
 @pytest.mark.artefact
-def test_the_bug_on_the_page_is_found_as_it_is_shown(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
+def test_the_bug_on_the_page_is_found_as_it_is_shown(storm: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
     """The wallet of the page, stormed: all that is shown of the bug is printed, but for the ids of a run."""
     names: dict[str, Any] = {}
     exec("\n".join(re.findall(r"```python\n(.*?)```", _PAGE, flags=re.DOTALL)), names)
     (options,) = re.findall(r"A storm with `(--[^`]*)`", _PAGE)
     with served_wallet(own_folder, private_key, names["ThanksTwice"]) as app:
-        ledger = ("--database", app.database)
-        told = run("storm", "--url", app.url, "--service-private-key", service_pem, *ledger, *options.split())
+        told = storm(app.url, "--database", app.database, *options.split())
     shown = _PAGE.partition("4 differences between")[2].partition("```")[0].splitlines()
     assert (told.code, len(shown) > 10) == (1, True)
     printed = _without_run_ids(told.out)

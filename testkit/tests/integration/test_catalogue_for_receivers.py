@@ -83,7 +83,7 @@ def test_an_unknown_instance_is_refused_once_a_list_has_come(
         catalogue.refresh()
     assert post(catalogue, "theirs", claim) == "SYSTEM_ERROR"
     assert (handler.anomalies, service.fetches) == ([], 2)
-    service.games = [*good, named("new", "n1")]  # type: ignore[misc]  # It is a list.
+    service.games = [*good, named("new", "n1")]
     catalogue.refresh()
     assert post(catalogue, "n1", claim) is None
     assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
@@ -101,7 +101,7 @@ def test_an_instance_once_seen_stays_accepted(
     with SqlLedger(f"sqlite:///{tmp_path / 'games.db'}") as store:
         before = service.catalogue(store)
         before.refresh()
-        service.games = service.games[:9]  # type: ignore[index]  # It is a list.
+        service.games = service.games[:9]
         before.refresh()
         service.games = 500
         for catalogue in (before, service.catalogue(store)):

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,7 @@ def service(private_key: RSAPrivateKey) -> GrantingService:
 @pytest.fixture
 def memory() -> Iterator[SqlLedger]:
     """A ledger with the players p1 to p40."""
-    with SqlLedger("sqlite:///:memory:") as ledger:
-        _open_all(ledger)
+    with _with_players("sqlite:///:memory:") as ledger:
         yield ledger
 
 
@@ -31,16 +31,16 @@ def memory() -> Iterator[SqlLedger]:
 def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the players p1 to p40, to be copied."""
     path = tmp_path_factory.mktemp("players") / "wallet.db"
-    _fill(f"sqlite:///{path}")
-    return path
+    with _with_players(f"sqlite:///{path}"):
+        return path
 
 
 @pytest.fixture(scope="session")
 def postgres_players(postgres: PostgresServer) -> str:
     """The URL of a database with the players p1 to p40, to be copied."""
     url = postgres.create_database()
-    _fill(url)
-    return url
+    with _with_players(url):
+        return url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -61,14 +61,12 @@ def books(database_url: str) -> Iterator[SqlLedger]:
         yield ledger
 
 
-def _fill(url: str) -> None:
+@contextmanager
+def _with_players(url: str) -> Iterator[SqlLedger]:
     with SqlLedger(url) as ledger:
-        _open_all(ledger)
-
-
-def _open_all(ledger: SqlLedger) -> None:
-    for player in players(40):
-        ledger.open_account(player)
+        for player in players(40):
+            ledger.open_account(player)
+        yield ledger
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,11 @@
 """A campaign from its plan to its end, on both databases, whatever the service answers and whoever is killed."""
 
 import sqlite3
-import threading
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import httpx
@@ -21,6 +22,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.office import Office
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
+from tests.support.raw_sql import run as run_sql
 from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.outside
@@ -39,6 +41,34 @@ def planned(service: GrantingService, ledger: SqlLedger, number: int = 30, **opt
 def states(made: Campaign) -> dict[str, int]:
     """Return how many grants are in each state."""
     return {state.value: tally.grants for state, tally in made.status().by_state.items()}
+
+
+class _KilledError(BaseException):
+    """As if the process had died: nothing of ours runs any more."""
+
+
+@contextmanager
+def killed_in(owner: type, name: str, after: int = 0) -> Iterator[list[Any]]:
+    """Die in a method: at once, or after so many calls of it have succeeded. Yields what these returned."""
+    method, returned = getattr(owner, name), list[Any]()
+
+    def dies(*args: Any, **options: Any) -> Any:
+        if len(returned) < after:
+            returned.append(method(*args, **options))
+        if len(returned) >= after:
+            raise _KilledError
+        return returned[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, dies)
+        with pytest.raises(_KilledError):
+            yield returned
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """Make the calls in threads and return what they return."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [each.result() for each in [pool.submit(call) for call in calls]]
 
 
 def once(number: int, plot: "httpx.Response | str") -> Plot:
@@ -103,7 +133,11 @@ def test_results_say_what_became_of_each(service: GrantingService, books: SqlLed
 def test_what_is_unanswered_is_asked_for_again_by_the_same_reference_id(
     service: GrantingService, memory: SqlLedger, plot: "httpx.Response | str"
 ) -> None:
-    """The first and the last of the canary and one behind it, and nobody is granted twice."""
+    """
+    The first and the last of the canary and one behind it, and nobody is granted twice.
+
+    Each attempt is written down: a retry inside the client would be an attempt that nobody knows of.
+    """
     unstruck = {"p1", "p10", "p15"}
 
     def strike(_number: int, asked: Any) -> "httpx.Response | str | None":
@@ -113,13 +147,13 @@ def test_what_is_unanswered_is_asked_for_again_by_the_same_reference_id(
         return plot
 
     service.plot = strike
-    report = planned(service, memory, 20).run(**FAST)
+    made = planned(service, memory, 20)
+    report = made.run(**FAST)
     assert (report.state, report.granted, report.findings) == ("finished", 20, ())
     assert service.players() == sorted(players(20))
     asked = Counter(each["reference_id"] for each in service.asked)
-    assert {name: times for name, times in asked.items() if times != 1} == dict.fromkeys(
-        ("summer/p1", "summer/p10", "summer/p15"), 2
-    )
+    assert asked == {each.reference_id: each.attempts for each in made.results()}
+    assert {name for name, times in asked.items() if times == 2} == {"summer/p1", "summer/p10", "summer/p15"}
     for reference_id in asked:
         first, *again = (each for each in service.asked if each["reference_id"] == reference_id)
         assert again in ([], [first])
@@ -180,30 +214,18 @@ def test_a_duplicate_without_doubt_counts_as_granted(service: GrantingService, b
     assert report.by_state == {GrantState.GRANTED: (30, 15_000)}
 
 
-def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: SqlLedger) -> None:
+def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: SqlLedger, database_url: str) -> None:
     """Between the service's grant and our note of it: what was committed before says "sending"."""
     made = planned(service, books, 12)
 
-    class Killed(BaseException):
-        """As if the process had died: nothing of ours runs any more."""
-
-    def dies(self: Journal, *args: object, **options: object) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "save", dies)
-        with pytest.raises(Killed):
-            made.run(**FAST)
+    with killed_in(Journal, "save"):
+        made.run(**FAST)
     assert (states(made), service.players()) == ({"planned": 11, "sending": 1}, ["p1"])
     assert made.status().count(*IN_DOUBT) == 1
-    _end_leases(books)
+    _end_leases(database_url)
     report = made.run(**FAST)
     assert (report.granted, report.findings, len(service.asked)) == (12, (), 13)
     assert next(each for each in made.results() if each.player_id == "p1").free_bet_id is None
-
-
-class _KilledError(BaseException):
-    """As if the process had died."""
 
 
 def test_that_a_grant_is_sent_is_committed_before(service: GrantingService, books: SqlLedger) -> None:
@@ -243,57 +265,24 @@ def test_no_transaction_is_open_while_the_service_is_asked(
 @pytest.mark.drawn(6)
 @pytest.mark.parametrize("number", range(1, 22))
 def test_whoever_dies_after_a_commit_has_granted_nobody_twice(
-    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch, number: int
+    service: GrantingService, books: SqlLedger, database_url: str, number: int
 ) -> None:
     """After each commit of a run of twelve grants, the last ones of which are begun with the answer before them."""
     made = planned(service, books, 12)
-    with monkeypatch.context() as patch:
-        commits = _Commits(patch, last=number)
-        with pytest.raises(_KilledError):
-            made.run(**FAST)
-        assert commits.done == number
-    _end_leases(books)
+    with killed_in(Office, "write", after=number) as commits:
+        made.run(**FAST)
+    assert len(commits) == number
+    _end_leases(database_url)
     report = made.run(**FAST)
     assert (report.state, report.granted, report.findings) == ("finished", 12, ())
     assert service.players() == sorted(players(12))
 
 
-class _Commits:
-    """Counts the commits of a campaign; after the *last* one the process has died, and commits no more."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, last: int = 1 << 30) -> None:
-        self.done = 0
-
-        write = Office.write
-
-        def counted(office: Office, script: Any) -> Any:
-            if self.done >= last:
-                raise _KilledError
-            result = write(office, script)
-            self.done += 1
-            if self.done == last:
-                raise _KilledError
-            return result
-
-        patch.setattr(Office, "write", counted)
-
-
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_an_interrupted_plan_has_one_canary(
-    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch, concurrency: int
-) -> None:
+def test_an_interrupted_plan_has_one_canary(service: GrantingService, books: SqlLedger, concurrency: int) -> None:
     """The players come in another order when it is planned again, and ten others are the first ones."""
-    add_page = Journal.add_page
-
-    def adds_one(self: Journal, run: Any, *args: Any, **options: Any) -> Any:
-        if run.cursor != "{}":
-            raise _KilledError
-        return add_page(self, run, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Journal, "add_page", adds_one)
-        with pytest.raises(_KilledError):
-            planned(service, books, 40)
+    with killed_in(Journal, "add_page", after=1):
+        planned(service, books, 40)
     made = campaign(service, books)
     made.plan(players(40)[::-1])
     refused = {f"p{number}" for number in (10, *range(31, 41))}
@@ -302,14 +291,9 @@ def test_an_interrupted_plan_has_one_canary(
     assert (report.state, report.granted, len(service.asked)) == ("paused", 9, 10)
 
 
-def _end_leases(ledger: SqlLedger) -> None:
+def _end_leases(url: str) -> None:
     """Let the leases of processes that have died be over, as they are a minute later."""
-    from game_operator.ledger.steps import Execute, Steps
-
-    def script(dialect: Any) -> Steps[None]:
-        yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
-
-    Office(ledger).write(script)
+    run_sql(url, "UPDATE {p}chunks SET lease_until_millis = 0")
 
 
 @pytest.mark.parametrize(
@@ -436,7 +420,7 @@ def test_stop_from_elsewhere_and_resume(service: GrantingService, books: SqlLedg
 
     service.plot = plot
     made = planned(service, books)
-    report = made.run(rate_per_second=2.0 * 1_000, concurrency=1)
+    report = made.run(rate_per_second=2_000.0, concurrency=1)
     assert (report.state, report.why) == ("paused", "the budget is spent")
     # The turns of the next calls were taken already, and are not used.
     assert report.granted == len(service.asked) == 14
@@ -448,24 +432,19 @@ def test_stop_from_elsewhere_and_resume(service: GrantingService, books: SqlLedg
 
 
 def test_interrupt_finishes_what_is_under_way(service: GrantingService, books: SqlLedger) -> None:
+    """Ctrl-C may come before the first call, too; it counts for one run."""
     made = planned(service, books)
+    made.interrupt()
+    assert (made.run(**FAST).granted, service.asked) == (0, [])
 
     def plot(number: int, _: object) -> None:
         if number == 17:
             made.interrupt()
 
     service.plot = plot
-    report = made.run(rate_per_second=5_000.0, concurrency=1)
+    report = made.run(**FAST)
     assert (report.state, report.granted, report.at_work, len(service.asked)) == ("running", 17, 0, 17)
     service.plot = lambda *_: None
-    assert made.run(**FAST).granted == 30
-
-
-def test_an_interruption_that_comes_early_is_not_lost(service: GrantingService, memory: SqlLedger) -> None:
-    """Ctrl-C may come before the first call; it counts for one run."""
-    made = planned(service, memory)
-    made.interrupt()
-    assert (made.run(**FAST).granted, service.asked) == (0, [])
     assert made.run(**FAST).granted == 30
 
 
@@ -493,45 +472,16 @@ def test_what_a_call_raises_comes_out_and_nothing_is_lost(
 def test_several_at_work_share_the_rate_and_the_grants(service: GrantingService, books: SqlLedger) -> None:
     """Each grant is sent by one of them; the canary by one alone."""
     planned(service, books, 40)
-    under_way, most, lock = [0], [0], threading.Lock()
-
-    def plot(number: int, _: object) -> None:
-        with lock:
-            under_way[0] += 1
-        if number <= 10:
-            most[0] = max(most[0], under_way[0])
-        with lock:
-            under_way[0] -= 1
-
-    service.plot = plot
-    reports: list[Any] = []
-    runs = [
-        threading.Thread(target=lambda: reports.append(campaign(service, books).run(rate_per_second=5_000.0)))
-        for _ in range(3)
-    ]
-    for run in runs:
-        run.start()
-    for run in runs:
-        run.join()
+    reports = at_once(*[lambda: campaign(service, books).run(rate_per_second=5_000.0)] * 3)
     assert [report.granted for report in reports] == [40, 40, 40]
-    assert (service.players(), len(service.asked), most[0]) == (sorted(players(40)), 40, 1)
+    assert (service.players(), len(service.asked)) == (sorted(players(40)), 40)
+    assert [each["player_id"] for each in service.asked[:10]] == players(40)[:10]
 
 
-def test_a_plan_that_was_interrupted_is_finished_by_the_same_plan(
-    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_that_was_interrupted_is_finished_by_the_same_plan(service: GrantingService, books: SqlLedger) -> None:
     """Until then nothing is sent; and all are there once, whoever added them."""
-    calls, add_page = [0], Journal.add_page
-
-    def interrupted(self: Journal, *args: Any, **options: Any) -> Any:
-        calls[0] += 1
-        if calls[0] == 2:
-            raise KeyboardInterrupt
-        return add_page(self, *args, **options)
-
-    monkeypatch.setattr(Journal, "add_page", interrupted)
     made = campaign(service, books)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_in(Journal, "add_page", after=1):
         made.plan(players(40))
     assert made.status().state == "planning"
     for forbidden in (made.run, made.resume, made.stop):
@@ -546,16 +496,8 @@ def test_a_plan_that_was_interrupted_is_finished_by_the_same_plan(
 
 def test_two_plan_the_same_at_once(service: GrantingService, books: SqlLedger) -> None:
     """In different orders: the plan is there once, and whole."""
-    plans: list[Any] = []
-    orders: list[Callable[[list[str]], list[str]]] = [sorted, lambda ids: ids[::-1], list]
-    threads = [
-        threading.Thread(target=lambda order=order: plans.append(campaign(service, books).plan(order(players(40)))))
-        for order in orders
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    orders = (sorted(players(40)), players(40)[::-1], players(40))
+    plans = at_once(*(partial(campaign(service, books).plan, ids) for ids in orders))
     assert len({plan.digest for plan in plans}) == 1
     assert [plan.is_new for plan in plans].count(True) == 1
     assert states(campaign(service, books)) == {"planned": 40}
@@ -563,16 +505,18 @@ def test_two_plan_the_same_at_once(service: GrantingService, books: SqlLedger) -
     assert service.players() == sorted(players(40))
 
 
-@pytest.mark.parametrize("rate", [0, -1, 10_001, float("nan"), float("inf"), "20", True])
-def test_rates_that_cannot_be(service: GrantingService, memory: SqlLedger, rate: Any) -> None:
-    with pytest.raises(ConfigurationError, match="rate_per_second"):
-        planned(service, memory, 1).run(rate_per_second=rate)
-
-
-@pytest.mark.parametrize("concurrency", [0, 65, 1.5, True])
-def test_concurrencies_that_cannot_be(service: GrantingService, memory: SqlLedger, concurrency: Any) -> None:
-    with pytest.raises(ConfigurationError, match="concurrency"):
-        planned(service, memory, 1).run(concurrency=concurrency)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("rate_per_second", rate) for rate in (0, -1, 10_001, float("nan"), float("inf"), "20", True)),
+        *(("concurrency", number) for number in (0, 65, 1.5, True)),
+    ],
+)
+def test_rates_and_concurrencies_that_cannot_be(
+    service: GrantingService, memory: SqlLedger, name: str, value: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        planned(service, memory, 1).run(**{name: value})
 
 
 def test_a_campaign_that_nobody_planned(service: GrantingService, memory: SqlLedger) -> None:
@@ -580,15 +524,6 @@ def test_a_campaign_that_nobody_planned(service: GrantingService, memory: SqlLed
     for forbidden in (made.run, made.resume, made.stop, made.status, made.report, lambda: next(made.results())):
         with pytest.raises(RunError, match="Plan it first"):
             forbidden()
-
-
-def test_the_clients_own_retries_are_not_used(service: GrantingService, memory: SqlLedger) -> None:
-    """Each attempt is written down: a retry inside the client would be an attempt that nobody knows of."""
-    service.plot = once(3, "hung")
-    made = planned(service, memory, 12)
-    made.run(**FAST)
-    attempts = {each.player_id: each.attempts for each in made.results()}
-    assert (attempts["p3"], len(service.asked)) == (2, 13)
 
 
 @pytest.mark.drawn(3, database_url=("postgres",))

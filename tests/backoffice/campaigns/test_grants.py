@@ -24,20 +24,15 @@ IDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=
     [
         pytest.param("summer-26", "p1", "summer-26/p1", id="short"),
         pytest.param("c", "x" * 98, "c/" + "x" * 98, id="100 characters"),
-        pytest.param("c", "x" * 99, "c/" + "x" * 65 + "~LONG_X", id="101 characters"),
-        pytest.param("c", "ж" * 99, "c/" + "ж" * 65 + "~LONG_ZH", id="characters, not bytes"),
-        pytest.param("A" * 40, "y" * 100, "A" * 40 + "/" + "y" * 26 + "~LONG_Y", id="the longest"),
+        pytest.param("c", "x" * 99, "c/" + "x" * 65 + "~4593a12f79b678095248446cbbfb5dac", id="101 characters"),
+        pytest.param("c", "ж" * 99, "c/" + "ж" * 65 + "~518939707ae347694acaa92f02ab0cc0", id="characters, not bytes"),
+        pytest.param(
+            "A" * 40, "y" * 100, "A" * 40 + "/" + "y" * 26 + "~8266f2d8ecf9a2f95ea3a0048623e7ca", id="the longest"
+        ),
     ],
 )
 def test_reference_ids_never_change(campaign: str, player_id: str, expected: str) -> None:
     """A changed one would grant a second time to all players of a campaign under way (spec §2.2)."""
-    digests = {
-        "LONG_X": "4593a12f79b678095248446cbbfb5dac",
-        "LONG_ZH": "518939707ae347694acaa92f02ab0cc0",
-        "LONG_Y": "8266f2d8ecf9a2f95ea3a0048623e7ca",
-    }
-    for name, digest in digests.items():
-        expected = expected.replace(name, digest)
     assert reference_id_of(campaign, player_id) == expected
 
 
@@ -100,16 +95,8 @@ def test_limits_on_both_sides(numbers: tuple[int, int, int], code: str) -> None:
 @pytest.mark.parametrize(
     "player_id",
     [
-        "p1",
-        "Ann Lee",
-        "+46-70",
-        "=cmd",
-        "ж" * 100,
-        "x" * 100,
-        "e\u0301",
-        "\U0001f600",
-        "a\u200db",
-        "c" * 60 + "~" + "0" * 32,
+        *("p1", "Ann Lee", "+46-70", "=cmd", "ж" * 100, "x" * 100),
+        *("e\u0301", "\U0001f600", "a\u200db", "c" * 60 + "~" + "0" * 32),
     ],
 )
 def test_player_ids_that_can_be_granted_to(player_id: str) -> None:

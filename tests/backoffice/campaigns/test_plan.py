@@ -1,13 +1,14 @@
 """Plans: whole or not at all, the same for the same players, and never more than the cap."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import ConfigurationError
+from game_operator import AsyncOperatorClient, ConfigurationError
 from game_operator.backoffice import Campaign, CampaignRefusedError, RunError
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
@@ -117,9 +118,29 @@ def test_at_most_100_problems_are_listed_and_all_are_counted(service: GrantingSe
     assert len(str(refused.value)) < 1_000
 
 
-def test_a_plan_needs_players(service: GrantingService, memory: SqlLedger) -> None:
-    with pytest.raises(CampaignRefusedError, match="There are no players"):
-        campaign(service, memory).plan([])
+TWO_CURRENCIES: list[Any] = ["p1", {"player_id": "p1", "instance_id": "i9"}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "cap", "problem"),
+    [
+        pytest.param([], None, "There are no players", id="no players"),
+        pytest.param(["p1", "p2"], 999, r"The exposure is 10\.00 EUR", id="above the cap"),
+        pytest.param(["p1", "p2"], 0, r"The exposure is 10\.00 EUR", id="nothing may be spent"),
+        pytest.param(TWO_CURRENCIES, None, r"currencies: 'EUR', 'SEK'.*Plan a campaign for each", id="two currencies"),
+        pytest.param(TWO_CURRENCIES, 10**9, "currencies: 'EUR', 'SEK'", id="cents of two are not the same money"),
+    ],
+)
+def test_a_plan_that_is_refused_as_a_whole(
+    service: GrantingService, memory: SqlLedger, rows: list[Any], cap: int | None, problem: str
+) -> None:
+    """And the same name can be planned within the cap, and in one currency."""
+    with pytest.raises(CampaignRefusedError, match=problem):
+        campaign(service, memory).plan(rows, max_exposure_cents=cap)
+    with pytest.raises(RunError, match="There is no campaign 'summer'"):
+        campaign(service, memory).status()
+    assert campaign(service, memory).plan(["p1", "p2"], max_exposure_cents=1_000).exposure_cents == 1_000
+    assert campaign(service, memory, "other").plan(TWO_CURRENCIES[1:]).currency == "SEK"
 
 
 def test_what_neither_the_row_nor_the_campaign_says(service: GrantingService, memory: SqlLedger) -> None:
@@ -127,36 +148,17 @@ def test_what_neither_the_row_nor_the_campaign_says(service: GrantingService, me
         Campaign(service.client, memory, "bare").plan([{"player_id": "p1", "instance_id": "i1"}])
 
 
-def test_exposure_up_to_the_cap(service: GrantingService, memory: SqlLedger) -> None:
-    assert campaign(service, memory).plan(["p1", "p2"], max_exposure_cents=1_000).exposure_cents == 1_000
-
-
-@pytest.mark.parametrize("cap", [999, 0])
-def test_exposure_above_the_cap_is_refused(service: GrantingService, memory: SqlLedger, cap: int) -> None:
-    with pytest.raises(CampaignRefusedError, match=r"The exposure is 10\.00 EUR"):
-        campaign(service, memory).plan(["p1", "p2"], max_exposure_cents=cap)
-    with pytest.raises(RunError):
-        campaign(service, memory).status()
-
-
-@pytest.mark.parametrize("cap", [None, 10**9])
-def test_a_plan_in_two_currencies_is_refused(service: GrantingService, memory: SqlLedger, cap: int | None) -> None:
-    """Cents of two are not the same money."""
-    rows: list[Any] = ["p1", {"player_id": "p1", "instance_id": "i9"}]
-    with pytest.raises(CampaignRefusedError, match=r"several currencies: 'EUR', 'SEK'.*Plan a campaign for each"):
-        campaign(service, memory).plan(rows, max_exposure_cents=cap)
-    with pytest.raises(RunError):
-        campaign(service, memory).status()
-    assert campaign(service, memory).plan(rows[1:], max_exposure_cents=cap).currency == "SEK"
+def casino(folder: Path, players: str, key: str | tuple[str, str]) -> SqlLedger:
+    """Return a ledger on the operator's own table of players."""
+    with closing(sqlite3.connect(folder / "casino.db")) as database:
+        database.executescript(players)
+    accounts = TableAccounts(table="players", key=key, balance="balance", unit="cents")
+    return SqlLedger(f"sqlite:///{folder / 'casino.db'}", accounts=accounts)
 
 
 def test_players_of_the_operators_own_table_are_known(service: GrantingService, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "casino.db") as casino:
-        casino.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL)")
-        casino.executemany("INSERT INTO players VALUES (?, 0)", [(7,), (8,)])
-    casino.close()
-    accounts = TableAccounts(table="players", key="id", balance="balance", unit="cents")
-    with SqlLedger(f"sqlite:///{tmp_path / 'casino.db'}", accounts=accounts) as ledger:
+    table = "CREATE TABLE players (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);"
+    with casino(tmp_path, f"{table} INSERT INTO players VALUES (7, 0), (8, 0)", "id") as ledger:
         assert campaign(service, ledger).plan(["7", "8"]).players_checked
         with pytest.raises(CampaignRefusedError) as refused:
             campaign(service, ledger, "other").plan(["7", "07", "9"])
@@ -164,19 +166,14 @@ def test_players_of_the_operators_own_table_are_known(service: GrantingService, 
 
 
 def test_a_key_of_several_columns_is_no_players_id(service: GrantingService, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "casino.db") as casino:
-        casino.execute("CREATE TABLE purses (id TEXT, currency TEXT, balance INTEGER, PRIMARY KEY (id, currency))")
-    casino.close()
-    accounts = TableAccounts(table="purses", key=("id", "currency"), balance="balance", unit="cents")
-    with SqlLedger(f"sqlite:///{tmp_path / 'casino.db'}", accounts=accounts) as ledger:
+    table = "CREATE TABLE players (id TEXT, currency TEXT, balance INTEGER, PRIMARY KEY (id, currency))"
+    with casino(tmp_path, table, ("id", "currency")) as ledger:
         assert not campaign(service, ledger).plan(["anybody"]).players_checked
 
 
 def test_async_clients_and_ledgers_are_refused(
     service: GrantingService, memory: SqlLedger, private_key: RSAPrivateKey
 ) -> None:
-    from game_operator import AsyncOperatorClient
-
     other = AsyncOperatorClient("https://api.example.com", "acme", private_key)
     with pytest.raises(TypeError, match="client is async"):
         Campaign(other, memory, "summer")  # type: ignore[arg-type]

@@ -2,13 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
 from decimal import Decimal
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from game_operator.backoffice import CaseFile, case_file
 from game_operator.backoffice.case import canonical
@@ -16,6 +13,7 @@ from game_operator.backoffice.journal import Journal
 from game_operator.backoffice.journal_records import ItemResult, NewItem
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.rules.book import NewFinding
+from tests.support.backoffice_fixtures import Page
 from tests.support.browser import chromium, visiting
 from tests.support.calls import deposit, withdraw
 from tests.support.servers import wsgi_server
@@ -41,26 +39,6 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
     return case_file(ledger, HOSTILE, redact=redact)
 
 
-@pytest.fixture
-def own(sqlite_url: str) -> Iterator[SqlLedger]:
-    with SqlLedger(sqlite_url) as ledger:
-        yield ledger
-
-
-class _Elements(HTMLParser):
-    """The elements of a page and their attributes."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("redact", [False, True])
 @pytest.mark.drawn(1)
@@ -68,8 +46,8 @@ def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:
     """No element, attribute or character of theirs is in the page, and the JSON holds what they are, however long."""
     case = hostile_case(own, redact=redact)
     page = case.to_html()
-    seen = _Elements(page)
-    assert seen.tags.isdisjoint({"script", "img", "b", "a", "link", "iframe", "form", "object"})
+    seen = Page(page)
+    assert seen.elements.isdisjoint({"script", "img", "b", "a", "link", "iframe", "form", "object"})
     assert not {name for name in seen.attributes if name.startswith("on") or name in ("src", "href", "style")}
     assert not re.search("[\u202e\u2028\ufeff]", page)
     assert "alert(1)" in page
@@ -89,13 +67,8 @@ def test_nothing_of_a_hostile_page_runs(own: SqlLedger) -> None:
         start("200 OK", [("Content-Type", "text/html; charset=utf-8")])
         return [page_text]
 
-    with chromium() as browser, wsgi_server(application) as port:
-        _visit(browser, f"http://127.0.0.1:{port}")
-
-
-def _visit(browser: Browser, url: str) -> None:
     dialogs: list[str] = []
-    with visiting(browser, url) as page:
+    with chromium() as browser, wsgi_server(application) as port, visiting(browser, f"http://127.0.0.1:{port}") as page:
         page.on("dialog", lambda dialog: dialogs.append(dialog.message))
         page.goto("/")
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")

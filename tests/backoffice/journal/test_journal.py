@@ -4,12 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from game_operator.backoffice.journal import (
-    MOST_FAILURES,
-    Journal,
-    move_items_script,
-)
-from game_operator.backoffice.journal_records import Item, ItemResult, NewItem, Paced, Run
+from game_operator.backoffice.journal import MOST_FAILURES, Journal, move_items_script
+from game_operator.backoffice.journal_records import Chunk, Item, ItemResult, NewItem, Paced, Run
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.office import Office
@@ -23,8 +19,7 @@ MICROS = 1_000
 class Clock:
     """A clock that a test sets."""
 
-    def __init__(self) -> None:
-        self.millis = 1_800_000_000_000
+    millis = 1_800_000_000_000
 
     def __call__(self) -> int:
         return self.millis
@@ -56,9 +51,18 @@ def begun(journal: Journal, *keys: str, name: str = "", chunk_size: int = 2) -> 
     return journal.add_page(run, items, cursor="", ready=True, chunk_size=chunk_size)
 
 
-def item_of(journal: Journal, run: Run, key: str) -> Item | None:
-    """Return an item of a run, or None."""
-    return Office(journal.ledger).read(lambda dialect: journal.item_script(dialect, run.id, key))
+def claimed(journal: Journal, run: Run, worker: str = "one") -> Chunk:
+    """Return the chunk that a worker gets."""
+    chunk = journal.claim(run.id, worker)
+    assert chunk is not None
+    return chunk
+
+
+def item_of(journal: Journal, run: Run, key: str) -> Item:
+    """Return an item of a run."""
+    item = Office(journal.ledger).read(lambda dialect: journal.item_script(dialect, run.id, key))
+    assert item is not None
+    return item
 
 
 def turns(journal: Journal, clock: Clock, run: Run, count: int) -> list[int]:
@@ -71,14 +75,10 @@ def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> 
     run = begun(journal, "a", "b", "c")
     assert (run.state, run.cursor, run.options) == ("running", "", {"interval_micros": MICROS})
     assert journal.under_way("reconcile", "", "https://service|acme") == run
-    first = journal.claim(run.id, "one")
-    assert first is not None
-    assert [(item.key, item.values, item.at_stake_cents, item.state) for item in first.items] == [
-        ("a", {"of": "a"}, 100, ""),
-        ("b", {"of": "b"}, 100, ""),
-    ]
-    second = journal.claim(run.id, "two")
-    assert second is not None
+    first = claimed(journal, run)
+    items = [(item.key, item.values, item.at_stake_cents, item.state) for item in first.items]
+    assert items == [("a", {"of": "a"}, 100, ""), ("b", {"of": "b"}, 100, "")]
+    second = claimed(journal, run, "two")
     assert [item.key for item in second.items] == ["c"]
     assert journal.claim(run.id, "three") is None
     assert journal.waiting(run.id) == (clock.millis + 60_000, 2)
@@ -93,9 +93,8 @@ def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> 
     assert journal.waiting(run.id) is None
     assert journal.counts(run.id) == {"agrees": (2, 0), "amount_differs": (1, 7)}
     kept = item_of(journal, run, "a")
-    assert kept is not None
     assert (kept.evidence, kept.digest, kept.values, kept.at_millis) == (b"{}", b"d", {"won": 3}, clock.millis)
-    assert item_of(journal, run, "z") is None
+    assert Office(journal.ledger).read(lambda dialect: journal.item_script(dialect, run.id, "z")) is None
     assert [item.key for item in journal.items(run.id, state="agrees")] == ["a", "c"]
     assert journal.set_state(run.id, "finished")
     assert not journal.set_state(run.id, "running"), "what has ended stays so"
@@ -135,13 +134,11 @@ def test_one_run_at_a_time_and_a_name_for_good(journal: Journal) -> None:
 def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> None:
     """At its end and not before; and who was too slow commits nothing, finding and all."""
     run = begun(journal, "a", "b")
-    slow = Journal(journal.ledger, clock_millis=clock, lease_millis=1_000).claim(run.id, "slow")
-    assert slow is not None
+    slow = claimed(Journal(journal.ledger, clock_millis=clock, lease_millis=1_000), run, "slow")
     clock.millis += 999
     assert journal.claim(run.id, "quick") is None
     clock.millis += 1
-    quick = journal.claim(run.id, "quick")
-    assert quick is not None
+    quick = claimed(journal, run, "quick")
     assert (quick.number, quick.attempt) == (slow.number, slow.attempt + 1)
     finding = NewFinding("amount_differs", "a", "No.")
     with pytest.raises(LeaseLostError, match="Another process has taken over chunk 1"):
@@ -151,7 +148,6 @@ def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> N
     assert journal.counts(run.id) == {"": (2, 200)}
     journal.begin_item(quick, "a", "sending")
     item = item_of(journal, run, "a")
-    assert item is not None
     assert (item.state, item.attempts) == ("sending", 1)
     journal.save(quick, [], done=True)
     with pytest.raises(LeaseLostError):
@@ -161,8 +157,7 @@ def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> N
 def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None:
     """What is under way is still committed."""
     run = begun(journal, "a", "b")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
+    chunk = claimed(journal, run)
     assert journal.begin_item(chunk, "a", "sending")
     journal.set_state(run.id, "paused")
     assert not journal.begin_item(chunk, "b", "sending")
@@ -173,8 +168,7 @@ def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None
 def test_a_slow_process_that_nobody_replaced_may_commit(journal: Journal, clock: Clock) -> None:
     """Its lease ran out, and nobody else has begun: nothing of its work is lost."""
     run = begun(journal, "a")
-    chunk = Journal(journal.ledger, clock_millis=clock, lease_millis=1).claim(run.id, "slow")
-    assert chunk is not None
+    chunk = claimed(Journal(journal.ledger, clock_millis=clock, lease_millis=1), run)
     clock.millis += 10_000
     journal.save(chunk, [ItemResult("a", "agrees", {})], done=True)
     assert journal.counts(run.id) == {"agrees": (1, 0)}
@@ -183,8 +177,7 @@ def test_a_slow_process_that_nobody_replaced_may_commit(journal: Journal, clock:
 def test_a_chunk_that_is_given_back_waits(journal: Journal, clock: Clock) -> None:
     """It can be taken again from the time on that was named."""
     run = begun(journal, "a")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
+    chunk = claimed(journal, run)
     journal.save(chunk, [], again_millis=clock.millis + 60_000)
     assert journal.waiting(run.id) == (clock.millis + 60_000, 1)
     clock.millis += 59_999
@@ -197,15 +190,13 @@ def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
     """So some items of several chunks are looked at again, later."""
     run = begun(journal, "a", "b", "c")
     for _ in range(2):
-        chunk = journal.claim(run.id, "one")
-        assert chunk is not None
+        chunk = claimed(journal, run)
         journal.save(chunk, [], done=True)
     ready = clock.millis + 1
     Office(journal.ledger).write(lambda dialect: move_items_script(dialect, run.id, ["c", "a"], ready_at_millis=ready))
     assert journal.claim(run.id, "one") is None
     clock.millis += 1
-    again = journal.claim(run.id, "one")
-    assert again is not None
+    again = claimed(journal, run)
     assert sorted(item.key for item in again.items) == ["a", "c"]
 
 
@@ -221,8 +212,7 @@ def test_turns_are_shared(journal: Journal, clock: Clock) -> None:
 def test_the_rate_follows_the_service(journal: Journal, clock: Clock) -> None:
     """Slower after a refusal, from the time on that it names; quicker again, never quicker than asked."""
     run = begun(journal, "a")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
+    chunk = claimed(journal, run)
     journal.save(chunk, [], paced=Paced(refused=True, failed=1, wait_millis=7_000))
     assert journal.run(run.id).interval_micros == 2 * MICROS
     assert turns(journal, clock, run, 2) == [clock.millis + 7_000, clock.millis + 7_002]
@@ -235,8 +225,7 @@ def test_the_rate_follows_the_service(journal: Journal, clock: Clock) -> None:
 def test_failures_in_a_row_pause_a_run(journal: Journal, last: int, state: str) -> None:
     """Twenty, over all processes; an answer in between begins to count anew."""
     run = begun(journal, "a")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
+    chunk = claimed(journal, run)
     journal.save(chunk, [], paced=Paced(failed=MOST_FAILURES - 1))
     journal.save(chunk, [], paced=Paced(answered=1))
     for _ in range(last):
@@ -282,8 +271,7 @@ def test_many_threads_share_a_run(ledger: SqlLedger) -> None:
 def test_a_service_that_asks_for_centuries(journal: Journal, clock: Clock) -> None:
     """After a day the run goes on; a shorter wait is obeyed to its end."""
     run = begun(journal, "a")
-    chunk = journal.claim(run.id, "one")
-    assert chunk is not None
+    chunk = claimed(journal, run)
     journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=7_200_000))
     assert turns(journal, clock, run, 1) == [clock.millis + 7_200_000]
     journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=10**18))

@@ -1,12 +1,10 @@
 """Which bets a run looks up: each phase, its limits, its pages, and the indexes that they follow."""
 
-import sqlite3
 from collections.abc import Iterable
-from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import Any
 
-import psycopg
 import pytest
 
 from game_operator.backoffice.journal import Journal
@@ -15,7 +13,7 @@ from game_operator.backoffice.reconcile.judge import DAY_MILLIS
 from game_operator.backoffice.reconcile.population import PAGE, first_cursor, keep_looks, page
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.office import Office
-from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
+from tests.support.raw_sql import run
 
 pytestmark = pytest.mark.outside
 
@@ -25,8 +23,6 @@ MIN_AGE = 2 * HOUR
 _COLUMNS = (
     "bet_id, player_id, account, wager_cents, state, opened_at_millis, settled_at_millis, action, source, settled_by"
 )
-
-
 _ANOMALY = (
     "INSERT INTO {p}anomalies (source, kind, operation, bet_id, body, digest, first_at_millis, last_at_millis, seen, "
     "resolved_at_millis) VALUES (?, 'k', 'deposit', ?, ?, ?, 1, 1, 1, ?)"
@@ -41,20 +37,12 @@ def a_bet(bet_id: str, state: str, age: int, **more: Any) -> tuple[Any, ...]:
 
 
 def put(url: str, bets: Iterable[tuple[Any, ...]]) -> None:
-    """Put bets into the table."""
-    marks = ", ".join("?" * len(_COLUMNS.split(",")))
-    put_all(url, f"INSERT INTO {{p}}bets ({_COLUMNS}) VALUES ({marks})", bets)
-
-
-def put_all(url: str, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Put rows into a table by one statement."""
-    text = statement.replace("{p}", DEFAULT_PREFIX)
-    if is_sqlite(url):
-        with closing(sqlite3.connect(path_in(url))) as connection, connection:
-            connection.executemany(text, rows)
-        return
-    with psycopg.connect(url) as postgres, postgres.cursor() as cursor:
-        cursor.executemany(text.replace("?", "%s").encode(), rows)
+    """Put bets into the table, a thousand in a statement."""
+    left = list(bets)
+    while left:
+        some, left = left[:1_000], left[1_000:]
+        rows = ", ".join(f"({', '.join('?' * len(each))})" for each in some)
+        run(url, f"INSERT INTO {{p}}bets ({_COLUMNS}) VALUES {rows}", *chain(*some))
 
 
 def begun(ledger: SqlLedger, *, sample: float = 0.0, seed: int = 1, service: str = "s", source: str = "") -> Run:
@@ -80,14 +68,8 @@ def found(ledger: SqlLedger, run_: Run) -> list[str]:
 
 def test_open_bets(ledger: SqlLedger, database_url: str) -> None:
     """Those that are old enough, however old, and those of the future; and none of another source."""
-    ages = {
-        "old": MIN_AGE,
-        "young": MIN_AGE - 1,
-        "now": 0,
-        "future": -1,
-        "far": -DAY_MILLIS,
-        "ancient": 400 * DAY_MILLIS,
-    }
+    ages = {"old": MIN_AGE, "young": MIN_AGE - 1, "now": 0, "future": -1}
+    ages |= {"far": -DAY_MILLIS, "ancient": 400 * DAY_MILLIS}
     put(database_url, [a_bet(name, "OPEN", age) for name, age in ages.items()])
     put(database_url, [a_bet("theirs", "OPEN", MIN_AGE, source="other")])
     put(database_url, [a_bet(state, state, MIN_AGE) for state in ("CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED")])

@@ -23,19 +23,14 @@ from tests.support.wire import bet, game, wire
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
 
+#: Without waits.
 QUICK: dict[str, Any] = {
-    "min_age": timedelta(0),
     "second_look": timedelta(0),
     "rate_per_second": 5_000.0,
+    "min_age": timedelta(0),
     "sample": 0.0,
 }
-REPAIR: dict[str, Any] = {
-    "repair": True,
-    "max_bets": 100,
-    "max_total_cents": 100_000,
-    "actor": "ann",
-    "reason": "deposits were lost",
-}
+REPAIR: dict[str, Any] = {"repair": True, "max_bets": 100, "max_total_cents": 100_000, "actor": "ann", "reason": "lost"}
 
 
 def client_of(key: RSAPrivateKey, answer: Callable[[httpx.Request], httpx.Response]) -> OperatorClient:
@@ -44,11 +39,6 @@ def client_of(key: RSAPrivateKey, answer: Callable[[httpx.Request], httpx.Respon
     return OperatorClient(
         "https://api.example.com", operator_id="acme", private_key=key, http_client=httpx.Client(transport=transport)
     )
-
-
-def closed(bet_id: str) -> dict[str, Any]:
-    """Return a bet that the provider has closed with 7.00."""
-    return bet("CLOSED", reference_id=bet_id, player_id="p1", wager=500, won=700)
 
 
 def id_of(request: httpx.Request) -> str:
@@ -65,7 +55,7 @@ def test_a_service_that_asks_to_wait(ledger: SqlLedger, private_key: RSAPrivateK
     ledger.apply(withdraw("b1"))
     reconciler = Reconciler(client_of(private_key, refuse), Wallet(ledger), **QUICK)
     for _ in range(2):
-        report = reconciler.run_some(0.2)
+        report = reconciler.run_some(0.5)
         assert report.run.state == "running"
         assert report.run.failures == 1, "it was asked once"
         assert report.run.next_call_micros - report.run.touched_at_millis * 1_000 > 86_000_000_000
@@ -119,7 +109,9 @@ def test_a_transaction_that_raises_at_its_end(postgres_url: str, private_key: RS
     def answer(request: httpx.Request) -> httpx.Response:
         if "game" in request.url.path:
             return httpx.Response(200, content=wire({"games": [game()]}))
-        return httpx.Response(200, content=wire(closed(id_of(request))))
+        return httpx.Response(
+            200, content=wire(bet("CLOSED", reference_id=id_of(request), player_id="p1", wager=500, won=700))
+        )
 
     @contextmanager
     def transaction() -> Iterator[Any]:
