@@ -25,9 +25,9 @@ from anyio.from_thread import start_blocking_portal
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
-from game_operator_testkit.certifier import Report, certify_in_process
+from game_operator_testkit.certifier import Report
 from game_operator_testkit.provider.in_process import asgi_wallet, wsgi_wallet
-from testkit.tests.certifier.harness import RUN_ID, service_key, service_signer
+from testkit.tests.certifier.harness import certified_by, service_key
 
 __all__ = ["ALONE", "EXAMPLES", "ON_POSTGRES", "WITH_LIMITS", "ExampleWallet", "certified_example", "import_example"]
 
@@ -294,14 +294,12 @@ ALONE: dict[str, Opening] = {"webhooks_django": _django, "own_transaction_django
 def certified_example(opening: Opening, url: str = "") -> Report:
     """Return what the certifier finds of an example, with nothing supplied."""
     with opening(url) as wallet:
-        return certify_in_process(
+        return certified_by(
             wallet.deliver,
-            signing_key=service_signer(),
             player_id=wallet.players[0],
             other_player_id=wallet.players[1],
             instance_id=wallet.instance_id,
             only=wallet.only.split(),
-            run_id=RUN_ID,
         )
 
 

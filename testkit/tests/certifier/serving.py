@@ -5,19 +5,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wallet_by_hand import PlainWallet, serve
+from wallet_by_hand import PlainWallet, Webhooks, serve
 
 from game_operator_testkit.certifier import Report, certify
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, service_signer
+from testkit.tests.certifier.harness import given
 from tests.support.hostile_server import Connection, Script, response_bytes
 
 __all__ = ["answering", "by_turns", "certified_at", "served", "turning"]
 
 
 @contextmanager
-def served(wallet: PlainWallet) -> Iterator[str]:
+def served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[str]:
     """Serve *wallet*, yield its address, and close it in the end."""
     server = serve(wallet)
+    server.RequestHandlerClass = handler
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
@@ -63,11 +64,4 @@ def _answer(wallet: PlainWallet, request: bytes) -> bytes:
 
 def certified_at(url: str, **settings: Any) -> Report:  # Any: those of ``certify``
     """Certify the wallet at *url*, which has the service's key and both players."""
-    given: dict[str, Any] = {
-        "signing_key": service_signer(),
-        "player_id": PLAYER,
-        "other_player_id": OTHER,
-        "instance_id": INSTANCE,
-        "run_id": RUN_ID,
-    }
-    return certify(url, **given | settings)
+    return certify(url, **given(**settings))

@@ -16,17 +16,16 @@ from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Outcome, Report, Weight, certify_in_process, scenarios
+from game_operator_testkit.certifier import Outcome, Report, Weight, scenarios
 from game_operator_testkit.certifier.engine import replies
 from game_operator_testkit.provider.keys import new_key
 from testkit.tests.certifier.harness import (
-    INSTANCE,
     OTHER,
     PLAYER,
-    RUN_ID,
+    Deliver,
+    certified_by,
     delivered_to,
     opened,
-    service_signer,
     supplies_of,
 )
 from testkit.tests.certifier.serving import certified_at, turning
@@ -166,20 +165,13 @@ def test_nobody_is_there() -> None:
 # Answers that are HTTP, and say odd things; in process, for they are many.
 
 
-def certified_by(
-    deliver: Callable[[str, Mapping[str, str], bytes], HttpReply], wallet: PlainWallet, groups: str = _GROUPS
-) -> Report:
+def judged_by(deliver: Deliver, wallet: PlainWallet, groups: str = _GROUPS) -> Report:
     return judged(
-        certify_in_process(
+        certified_by(
             deliver,
             only=[*groups],
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
             profile=Profile(deposit_batch=True),
-            instance_id=INSTANCE,
             supplies=replace(supplies_of(wallet), second_url=deliver),
-            run_id=RUN_ID,
         ),
         groups,
     )
@@ -225,7 +217,7 @@ def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         return answering(path, headers, body) if path == "/player-balance" else HttpReply(200, {}, odd)
 
-    certified_by(deliver, wallet)
+    judged_by(deliver, wallet)
     wallet.close()
 
 
@@ -253,13 +245,13 @@ def test_a_balance_that_turns_odd(balance: bytes, calls_before: int, outcome: Ou
             return answer
         return HttpReply(200, {}, _RIGHT.replace(b"1000.00", balance))
 
-    report = certified_by(deliver, wallet, "ADH")
+    report = judged_by(deliver, wallet, "ADH")
     assert report.verdict("H05").outcome is outcome
     assert told in report.verdict("H05").reason
     wallet.close()
 
 
-def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpReply]:
+def _chaos(seed: int, wallet: PlainWallet) -> Deliver:
     chance, calls = random_of(seed), itertools.count()
     answering = delivered_to(wallet)
 
@@ -279,5 +271,5 @@ def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], 
 def test_odd_answers_now_and_then(seed: int) -> None:
     """A right wallet behind something that spoils every tenth answer: no scenario stumbles, wherever it happens."""
     wallet = opened()
-    certified_by(_chaos(seed, wallet), wallet)
+    judged_by(_chaos(seed, wallet), wallet)
     wallet.close()

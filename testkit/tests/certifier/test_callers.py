@@ -1,6 +1,5 @@
 """The scenarios of who calls: right wallets pass, wrong ones are told what they do, sound ones get advice at most."""
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,25 +15,12 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit.certifier import Outcome, Supplies, Weight
-from testkit.tests.certifier.findings import only
-from testkit.tests.certifier.harness import (
-    OTHER,
-    PLAYER,
-    certified,
-    opened,
-    service_key,
-)
+from testkit.tests.certifier.harness import OTHER, PLAYER, certified, only, opened, service_key
 from testkit.tests.certifier.serving import certified_at, served
 from testkit.tests.certifier.wrong_wallets import callers
 from tests.support.servers import asgi_server
 
 BROKEN, ADVICE = Weight.CONTRACT_BROKEN, Weight.ADVICE
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals by the hundred would fill the captured log."""
-    caplog.set_level(logging.CRITICAL, "game_operator")
 
 
 def test_only_what_the_profile_admits_is_left_out() -> None:

@@ -7,8 +7,7 @@ from wallet_by_hand import Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Weight
-from testkit.tests.certifier.findings import found, only
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, found, only
 from testkit.tests.certifier.wrong_wallets import order
 
 LOST, ADVICE = Weight.MONEY_LOST, Weight.ADVICE

@@ -1,6 +1,5 @@
 """The certifier passes our own wallets: on each kind of ledger, under each profile, and in each framework."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -45,16 +44,6 @@ _LONG = ("D01", "D05", "D08", "D09", "G01", "G04")
 #: What an example could be asked to supply, and is not.
 _SUPPLIES = frozenset(each.name for each in fields(Supplies)) | {"batches"}
 _ALL_AT_ONCE = {name: value for settings in _PROFILES.values() for name, value in settings.items()}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Refusals by the hundred would fill the captured log."""
-    logger = logging.getLogger("game_operator")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(level)
 
 
 @pytest.fixture

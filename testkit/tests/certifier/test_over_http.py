@@ -29,8 +29,7 @@ from game_operator_testkit.certifier.scenarios import d_races
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
-from testkit.tests.certifier.findings import only
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
+from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, only, opened, service_key, service_signer
 from testkit.tests.certifier.serving import answering, certified_at, served
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.leaks import everything_told

@@ -5,8 +5,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Supplies, Weight
-from testkit.tests.certifier.findings import found, only, skipped
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, found, only, skipped
 from testkit.tests.certifier.wrong_wallets import overlooked, repeats
 
 LOST, ADVICE = Weight.MONEY_LOST, Weight.ADVICE

@@ -1,13 +1,11 @@
 """Right wallets pass each group of scenarios: the wallet by hand in few calls, and ours under many a profile."""
 
-import logging
 from typing import Any
 
 import pytest
 
 from game_operator.profile import Profile
-from testkit.tests.certifier.findings import found, ids_of, skipped
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, found, ids_of, skipped
 from testkit.tests.certifier.ours import certified_ours
 from tests.support.ledgers import InMemory
 
@@ -24,12 +22,6 @@ _NESTED: dict[str, tuple[str, ...]] = {
 }
 #: What needs a network.
 _UNTRIED = {"E": {"E10"}, "F": {"F10"}}
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals by the hundred would fill the captured log."""
-    caplog.set_level(logging.CRITICAL, "game_operator")
 
 
 @pytest.mark.parametrize(
