@@ -113,17 +113,10 @@ def _serving(client: Any, app: Any) -> Iterator[Callable[..., Any]]:  # Any: two
 
 
 @contextmanager
-def _flask(_: str) -> Opened:
-    with _beginning("webhooks_flask", "client = ") as example, closing(example.ledger):
+def _wsgi(name: str, app: str, _: str) -> Opened:
+    with _beginning(name, "client = ") as example, closing(example.ledger):
         _second_player(example)
-        yield ExampleWallet(wsgi_wallet(example.app, prefix="/wallet"))
-
-
-@contextmanager
-def _django(_: str) -> Opened:
-    with _beginning("webhooks_django", "client = ") as example, closing(example.ledger):
-        _second_player(example)
-        yield ExampleWallet(wsgi_wallet(example.application, prefix="/wallet"))
+        yield ExampleWallet(wsgi_wallet(getattr(example, app), prefix="/wallet"))
 
 
 @contextmanager
@@ -276,7 +269,7 @@ EXAMPLES: dict[str, Opening] = {
     "webhooks_fastapi": partial(_asgi, "webhooks_fastapi"),
     "webhooks_starlette": partial(_asgi, "webhooks_starlette"),
     "webhooks_litestar": partial(_asgi, "webhooks_litestar"),
-    "webhooks_flask": _flask,
+    "webhooks_flask": partial(_wsgi, "webhooks_flask", "app"),
     "own_wallet_fastapi": _own_wallet,
     "table_accounts": _table,
     "own_transaction_sqlalchemy": _sqlalchemy,
@@ -288,7 +281,10 @@ ON_POSTGRES: dict[str, Opening] = {
     "limits_and_self_exclusion": _legal_limits,
     "limits_and_self_exclusion, awaited": _legal_limits_async,
 }
-ALONE: dict[str, Opening] = {"webhooks_django": _django, "own_transaction_django": _django_transaction}
+ALONE: dict[str, Opening] = {
+    "webhooks_django": partial(_wsgi, "webhooks_django", "application"),
+    "own_transaction_django": _django_transaction,
+}
 
 
 def certified_example(opening: Opening, url: str = "") -> Report:

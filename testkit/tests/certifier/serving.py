@@ -27,9 +27,20 @@ def served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[
         wallet.close()
 
 
-def answering(wallet: PlainWallet) -> Script:
-    """Return a script that answers as *wallet* does."""
-    return turning(wallet, 10**9, lambda _: None)
+def answering(
+    wallet: PlainWallet,
+    *,
+    read: Callable[[Connection], bytes] = Connection.read_request,
+    send: Callable[[Connection, bytes], bool] = Connection.send,
+) -> Script:
+    """Return a script that answers as *wallet* does to what *read* returns, until *send* says that nobody is there."""
+
+    def script(connection: Connection) -> None:
+        while request := read(connection):
+            if not send(connection, _answer(wallet, request)):
+                return
+
+    return script
 
 
 def by_turns(*wallets: PlainWallet) -> Script:
@@ -40,17 +51,14 @@ def by_turns(*wallets: PlainWallet) -> Script:
 
 def turning(wallet: PlainWallet, calls: int, into: Callable[[Connection], object]) -> Script:
     """Return a script that answers as *wallet* does; once it was asked *calls* times, it does *into* instead."""
-    asked: list[None] = []
+    asked = itertools.count(1)
 
-    def script(connection: Connection) -> None:
-        while request := connection.read_request():
-            asked.append(None)
-            if len(asked) > calls:
-                into(connection)
-            elif not connection.send(_answer(wallet, request)):
-                return
+    def read(connection: Connection) -> bytes:
+        while (request := connection.read_request()) and next(asked) > calls:
+            into(connection)
+        return request
 
-    return script
+    return answering(wallet, read=read)
 
 
 def _answer(wallet: PlainWallet, request: bytes) -> bytes:

@@ -118,21 +118,14 @@ def test_a_call_that_is_recorded_after_its_answer_is_paid_twice() -> None:
     for player_id in (PLAYER, OTHER):
         wallet.open_account(player_id, 100_000)
 
-    def script(connection: Connection) -> None:
-        right = answering(wallet)
-        send = connection.send
+    def send(connection: Connection, data: bytes) -> bool:
+        time.sleep(0.03)  # The break takes its time to come through.
+        gone = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or not connection.send(data)
+        if gone:
+            wallet.forget()
+        return not gone
 
-        def sent(data: bytes) -> bool:
-            time.sleep(0.03)  # The break takes its time to come through.
-            gone = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or not send(data)
-            if gone:
-                wallet.forget()
-            return not gone
-
-        connection.send = sent  # type: ignore[method-assign]  # Between the answer and the record.
-        right(connection)
-
-    with HostileServer(script) as server:
+    with HostileServer(answering(wallet, send=send)) as server:
         report = certified_at(server.base_url, only=["A02", "B01", "B02", "H05"])
     assert {each.id for each in report.failures} == {"H05"}
     assert "too much" in report.verdict("H05").reason
