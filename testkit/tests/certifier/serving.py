@@ -11,7 +11,11 @@ from game_operator_testkit.certifier import Report, certify
 from testkit.tests.certifier.harness import given
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["answering", "by_turns", "certified_at", "served", "turning"]
+__all__ = ["RIGHT", "answering", "by_turns", "certified_at", "say", "served", "turning"]
+
+
+#: A reply.
+RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 
 
 @contextmanager
@@ -59,6 +63,15 @@ def turning(wallet: PlainWallet, calls: int, into: Callable[[Connection], object
         return request
 
     return answering(wallet, read=read)
+
+
+def say(data: bytes) -> Script:
+    """Return a script that sends *data*, once."""
+
+    def script(connection: Connection) -> None:
+        connection.send(data)
+
+    return script
 
 
 def _answer(wallet: PlainWallet, request: bytes) -> bytes:

@@ -28,7 +28,7 @@ from testkit.tests.certifier.harness import (
     opened,
     supplies_of,
 )
-from testkit.tests.certifier.serving import certified_at, turning
+from testkit.tests.certifier.serving import RIGHT, certified_at, say, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.seeds import random_of
 from tests.support.wallet_process import WalletProcess
@@ -42,7 +42,6 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replies, "_PAUSES_SECONDS", (0.01,))
 
 
-_RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 _GROUPS = "ABCDEFGH"
 #: Seconds; generous, for the machine may be busy, and far below what a wallet that hangs would take by itself.
 _BOUND = 20.0
@@ -58,13 +57,6 @@ def judged(report: Report, groups: str = _GROUPS) -> Report:
 
 def hang(connection: Connection) -> None:
     connection.stopping.wait(_BOUND)
-
-
-def say(data: bytes) -> Callable[[Connection], None]:
-    def script(connection: Connection) -> None:
-        connection.send(data)
-
-    return script
 
 
 _WELCOME = pytest.param(say(response_bytes(200, b"<html>Welcome</html>", b"Content-Type: text/html")), id="HTML")
@@ -143,7 +135,7 @@ def test_a_wallet_that_is_killed_is_judged(tmp_path: Path) -> None:
             "The wallet fails",
             id="out of order",
         ),
-        pytest.param(answer(response_bytes(200, _RIGHT.replace(b"1000.00", b"-5.00"))), "has -5.00", id="in debt"),
+        pytest.param(answer(response_bytes(200, RIGHT.replace(b"1000.00", b"-5.00"))), "has -5.00", id="in debt"),
     ],
 )
 def test_what_makes_no_sense_to_certify_is_told(script: Script, message: str) -> None:
@@ -193,7 +185,7 @@ _ODD = {
     "a balance finer than a cent": b'{"type":"SUCCESS","balance":0.001,"timestamp":1}',
     "no time": _body(type="SUCCESS", balance=1000.0),
     "a time in seconds": _body(type="SUCCESS", balance=1000.0, timestamp=1),
-    "always the same": _RIGHT,
+    "always the same": RIGHT,
     "no code": _body(type="ERROR"),
     "a code of its own": _body(type="ERROR", code="COMPUTER_SAYS_NO"),
     "a code without end": _body(type="ERROR", code="X" * 100_000),
@@ -243,7 +235,7 @@ def test_a_balance_that_turns_odd(balance: bytes, calls_before: int, outcome: Ou
         answer = answering(path, headers, body)
         if next(calls) < calls_before or path != "/player-balance":
             return answer
-        return HttpReply(200, {}, _RIGHT.replace(b"1000.00", balance))
+        return HttpReply(200, {}, RIGHT.replace(b"1000.00", balance))
 
     report = judged_by(deliver, wallet, "ADH")
     assert report.verdict("H05").outcome is outcome

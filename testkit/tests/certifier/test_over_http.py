@@ -30,14 +30,13 @@ from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, only, opened, service_key, service_signer
-from testkit.tests.certifier.serving import answering, certified_at, served
+from testkit.tests.certifier.serving import RIGHT, answering, certified_at, served
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.leaks import everything_told
 
 pytestmark = pytest.mark.outside
 
 _TOKEN = "Bearer opensesame"
-_RIGHT = answer(response_bytes(200, b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'))
 
 
 # A right wallet.
@@ -230,7 +229,7 @@ def test_headers_of_ones_own_arrive_and_are_not_shown() -> None:
 )
 def test_headers_that_cannot_travel_are_told(headers: Any, private_pem: bytes) -> None:
     """Before anything is sent, and without their values."""
-    with HostileServer(_RIGHT) as server:
+    with HostileServer(answer(response_bytes(200, RIGHT))) as server:
         with pytest.raises(ConfigurationError, match="header") as raised:
             certified_at(server.base_url, headers=headers, signing_key=private_pem)
         assert server.requests == []

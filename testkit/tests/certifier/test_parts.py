@@ -20,7 +20,6 @@ from game_operator_testkit.certifier.selection import in_playing_order, scenario
 from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Finality, finality
 
-BODY = b'{"player_id":"p1"}'
 CALLS: list[WebhookCall] = [
     WithdrawCall(player_id="p", bet_id="b", amount_cents=5, instance_id="i", game="g"),
     DepositCall(player_id="p", bet_id="b", amount_cents=5, wager_cents=3, won_cents=5, round_id="r"),

@@ -2,7 +2,7 @@
 
 import gzip
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,13 +12,12 @@ from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
 from game_operator_testkit.certifier import Cause, Outcome, Report, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.harness import opened, service_key
-from testkit.tests.certifier.serving import answering, by_turns, certified_at, turning
+from testkit.tests.certifier.serving import RIGHT, answering, by_turns, certified_at, say, turning
 from testkit.tests.certifier.wrong_wallets import races
 from tests.support.hostile_server import Connection, HostileServer, Script, response_bytes
 
 pytestmark = pytest.mark.outside
 
-_RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 _ROLLBACK = b"POST /rollback"
 
 
@@ -27,13 +26,6 @@ def first_of(report: Report) -> Cause:
     assert not report.passed
     assert report.money_at_risk == ()
     return report.causes[0]
-
-
-def say(data: bytes) -> Callable[[Connection], None]:
-    def script(connection: Connection) -> None:
-        connection.send(data)
-
-    return script
 
 
 @pytest.mark.parametrize(
@@ -46,7 +38,7 @@ def say(data: bytes) -> Callable[[Connection], None]:
             id="a redirect",
         ),
         pytest.param(
-            response_bytes(200, gzip.compress(_RIGHT), b"Content-Encoding: gzip"),
+            response_bytes(200, gzip.compress(RIGHT), b"Content-Encoding: gzip"),
             "answers are compressed",
             "it is compressed (gzip)",
             id="compressed",
