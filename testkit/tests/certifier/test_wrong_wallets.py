@@ -76,6 +76,12 @@ def test_its_scenario_catches_a_wrong_wallet(wrong: WrongWallet, tmp_path: Path)
     pytest.fail(verdict.reason)
 
 
+@pytest.mark.parametrize("name", ["KeepsFractions", "OneBalanceForAll"])
+def test_what_spoils_a_balance_is_told(name: str, tmp_path: Path) -> None:
+    """In every lane: no other test looks at who spoils an account, or whose calls move another's money."""
+    hold_caught(WRONG_WALLETS[name], tmp_path, everywhere=False)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
 @pytest.mark.drawn(15)
