@@ -25,9 +25,9 @@ from anyio.from_thread import start_blocking_portal
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
-from game_operator_testkit.certifier import Report, certify_in_process
+from game_operator_testkit.certifier import Report
 from game_operator_testkit.provider.in_process import asgi_wallet, wsgi_wallet
-from testkit.tests.certifier.harness import RUN_ID, service_key, service_signer
+from testkit.tests.certifier.harness import certified_by, service_key
 
 __all__ = ["ALONE", "EXAMPLES", "ON_POSTGRES", "WITH_LIMITS", "ExampleWallet", "certified_example", "import_example"]
 
@@ -113,17 +113,10 @@ def _serving(client: Any, app: Any) -> Iterator[Callable[..., Any]]:  # Any: two
 
 
 @contextmanager
-def _flask(_: str) -> Opened:
-    with _beginning("webhooks_flask", "client = ") as example, closing(example.ledger):
+def _wsgi(name: str, app: str, _: str) -> Opened:
+    with _beginning(name, "client = ") as example, closing(example.ledger):
         _second_player(example)
-        yield ExampleWallet(wsgi_wallet(example.app, prefix="/wallet"))
-
-
-@contextmanager
-def _django(_: str) -> Opened:
-    with _beginning("webhooks_django", "client = ") as example, closing(example.ledger):
-        _second_player(example)
-        yield ExampleWallet(wsgi_wallet(example.application, prefix="/wallet"))
+        yield ExampleWallet(wsgi_wallet(getattr(example, app), prefix="/wallet"))
 
 
 @contextmanager
@@ -276,7 +269,7 @@ EXAMPLES: dict[str, Opening] = {
     "webhooks_fastapi": partial(_asgi, "webhooks_fastapi"),
     "webhooks_starlette": partial(_asgi, "webhooks_starlette"),
     "webhooks_litestar": partial(_asgi, "webhooks_litestar"),
-    "webhooks_flask": _flask,
+    "webhooks_flask": partial(_wsgi, "webhooks_flask", "app"),
     "own_wallet_fastapi": _own_wallet,
     "table_accounts": _table,
     "own_transaction_sqlalchemy": _sqlalchemy,
@@ -288,20 +281,21 @@ ON_POSTGRES: dict[str, Opening] = {
     "limits_and_self_exclusion": _legal_limits,
     "limits_and_self_exclusion, awaited": _legal_limits_async,
 }
-ALONE: dict[str, Opening] = {"webhooks_django": _django, "own_transaction_django": _django_transaction}
+ALONE: dict[str, Opening] = {
+    "webhooks_django": partial(_wsgi, "webhooks_django", "application"),
+    "own_transaction_django": _django_transaction,
+}
 
 
 def certified_example(opening: Opening, url: str = "") -> Report:
     """Return what the certifier finds of an example, with nothing supplied."""
     with opening(url) as wallet:
-        return certify_in_process(
+        return certified_by(
             wallet.deliver,
-            signing_key=service_signer(),
             player_id=wallet.players[0],
             other_player_id=wallet.players[1],
             instance_id=wallet.instance_id,
             only=wallet.only.split(),
-            run_id=RUN_ID,
         )
 
 

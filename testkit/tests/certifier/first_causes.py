@@ -6,6 +6,7 @@ that they make anyway. ``python -m testkit.tests.certifier.first_causes`` makes 
 """
 
 import os
+import re
 import sys
 import tomllib
 from functools import cache
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from game_operator_testkit.certifier import Report
 
-__all__ = ["hold_first_cause"]
+__all__ = ["hold_first_cause", "names_a_mistake"]
 
 _FILE: Final = Path(__file__).with_suffix(".toml")
 _HEAD: Final = (
@@ -36,10 +37,16 @@ def first_cause(report: "Report") -> str:
     return f"{first.verdict.cost}: {first.title if first.mistake else first.verdict.name}"
 
 
-def hold_first_cause(name: str, report: "Report") -> None:
+def names_a_mistake(name: str) -> bool:
+    """Return whether a known mistake is stored for *name*, and not the scenario that shows it."""
+    return not any(re.search(": [A-H][0-9]{2} ", each) for each in _stored().get(name, ()))
+
+
+def hold_first_cause(name: str, report: "Report", *, at_any_cost: bool = False) -> None:
     """Hold that the first cause of *report* is one that is stored for *name*; store it if that is asked for."""
-    found = first_cause(report)
-    if found in _stored().get(name, ()):
+    found, stored = first_cause(report), _stored().get(name, [])
+    words = {each.partition(": ")[2] for each in stored} if at_any_cost else set()
+    if found in stored or found.partition(": ")[2] in words:
         return
     assert os.environ.get(_WRITES), f"{name}: {found!r}, and stored is {_stored().get(name)}"
     _stored()[name] = [*(_stored()[name] if name in _written else ()), found]

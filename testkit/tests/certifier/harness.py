@@ -1,4 +1,4 @@
-"""Certifies a wallet by hand in process, with everything supplied that a scenario may need."""
+"""Certifies a wallet by hand in process, with everything supplied that a scenario may need; and what a report says."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -11,19 +11,22 @@ from wallet_by_hand import PlainWallet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.signers.keys import LocalSigner
-from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify_in_process
-from testkit.tests.certifier.first_causes import hold_first_cause
-from testkit.tests.certifier.wrong_wallets.registry import RANDOM_OPERATIONS, WrongWallet
+from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process, scenarios
+from game_operator_testkit.certifier.engine.certification import Certification
+from game_operator_testkit.certifier.engine.run import Run
+from game_operator_testkit.provider.in_process import InProcessCarrier
+from game_operator_testkit.provider.keys import ServiceKeys
+from testkit.tests.certifier.wrong_wallets.registry import RANDOM_OPERATIONS
 
-__all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "delivered_to", "hold_caught"]
-__all__ += ["hold_told", "supplies_of"]
+__all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "certified_by", "delivered_to"]
+__all__ += ["found", "given", "ids_of", "only", "opened", "run_on", "skipped", "supplies_of"]
+
+Deliver = Callable[[str, Mapping[str, str], bytes], HttpReply]
 
 PLAYER, OTHER, INSTANCE = "player-1", "player-2", "instance-1"
 #: The same for all, so that all wallets are sent the same bytes, which are signed once.
 RUN_ID = "certify-7e577e57"
 _OPENING_CENTS = 100_000
-#: Quick scenarios, one of each kind, that most wrong wallets pass.
-_A_FEW = ("A01", "B01", "C02", "E01", "G02")
 
 
 class RememberingSigner(LocalSigner):
@@ -67,7 +70,7 @@ def retired_key() -> RSAPrivateKey:
     return generate_private_key(65537, 2048)
 
 
-def delivered_to(wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpReply]:
+def delivered_to(wallet: PlainWallet) -> Deliver:
     """Return the function by which a certifier reaches *wallet*."""
 
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
@@ -77,12 +80,18 @@ def delivered_to(wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes
     return deliver
 
 
-def opened(kind: type[PlainWallet] = PlainWallet, *, database: str = ":memory:", batches: bool = True) -> PlainWallet:
-    """Return a wallet of *kind* with both players."""
+def opened(
+    kind: type[PlainWallet] = PlainWallet,
+    *,
+    database: str = ":memory:",
+    batches: bool = True,
+    cents: int = _OPENING_CENTS,
+) -> PlainWallet:
+    """Return a wallet of *kind* with both players, who have so many *cents*."""
     keys = [service_key().public_key(), old_key().public_key()]
     wallet = kind(keys, database=database, instances=frozenset({INSTANCE}), batches=batches)
     for player_id in (PLAYER, OTHER):
-        wallet.open_account(player_id, _OPENING_CENTS)
+        wallet.open_account(player_id, cents)
     return wallet
 
 
@@ -152,54 +161,59 @@ def certified(
     if file is not None:
         second = kind([service_key().public_key(), old_key().public_key()], database=str(file), batches=True)
         second.instances = wallet.instances
-    given: dict[str, Any] = {
-        "signing_key": service_signer(),
-        "player_id": PLAYER,
-        "other_player_id": OTHER,
+    standard = {
         "profile": profile or Profile(deposit_batch=True),
         "only": only,
         "skip": skip,
         "supplies": supplies_of(wallet, second, operations=operations),
-        "instance_id": INSTANCE,
-        "run_id": RUN_ID,
     }
     try:
-        return certify_in_process(delivered_to(wallet), **given | settings)
+        return certified_by(delivered_to(wallet), **standard | settings)
     finally:
         wallet.close()
         if second is not None:
             second.close()
 
 
-def hold_caught(wrong: WrongWallet, folder: Path, *, everywhere: bool) -> None:
-    """
-    Hold that *wrong* fails where it must, perhaps where it may, and nowhere else; nothing may stumble over it.
-
-    What is to be fixed first is the mistake that it makes. With *everywhere* all scenarios are played, and otherwise
-    those that must and may fail and a few others.
-    """
-    file = folder / "wallet.db" if wrong.on_file else None
-    may = () if wrong.may_anything else wrong.may
-    only = () if everywhere else {wrong.must, *may, *_A_FEW, *(["G04"] if wrong.operations > RANDOM_OPERATIONS else [])}
-    report = certified(wrong.kind, file=file, operations=wrong.operations, only=only)
-    failed = {each.id: each.reason for each in report.failures}
-    assert wrong.must in failed
-    assert {each: failed[each] for each in failed if each != wrong.must and each not in wrong.may} == {}
-    assert not report.passed
-    first = report.causes[0]
-    is_first = (
-        any(each in f"{first.title} {first.verdict.name}" for each in wrong.first)
-        if wrong.first
-        else first.verdict.id in {wrong.must, *wrong.may}
-    )
-    assert is_first, f"{first.title}, by {first.ids}: {first.verdict.notes}"
-    assert all("stumbled" not in each.reason for each in report.verdicts)
-    if not everywhere:
-        hold_first_cause(wrong.name, report)
+def given(**settings: Any) -> dict[str, Any]:  # Any: of a certification.
+    """Return what a certification is made with: the service's key, both players and *settings*."""
+    standard = {
+        "signing_key": service_signer(),
+        "player_id": PLAYER,
+        "other_player_id": OTHER,
+        "instance_id": INSTANCE,
+        "run_id": RUN_ID,
+    }
+    return standard | settings
 
 
-def hold_told(wrong: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
-    """Hold that *scenario* fails a wallet of *wrong* by what it weighs, and that its reason has *told* in it."""
-    (verdict,) = certified(wrong, only=[scenario], operations=200).verdicts
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
-    assert told in verdict.reason
+def certified_by(deliver: Any, **settings: Any) -> Report:  # Any: a wallet, sync or async; see above.
+    """Return what the certifier finds of the wallet that *deliver* reaches, with nothing supplied."""
+    return certify_in_process(deliver, **given(**settings))
+
+
+def run_on(deliver: Deliver, **settings: Any) -> Run:  # Any: see above.
+    """Return a run that has not begun."""
+    carrier = InProcessCarrier(deliver, ServiceKeys(service_signer()))
+    return Run(carrier=carrier, certification=Certification(**given(**settings)))
+
+
+def found(report: Report) -> dict[str, str]:
+    """Return why each scenario failed, advice too."""
+    return {each.id: each.reason for each in report.verdicts if each.outcome is Outcome.FAILED}
+
+
+def skipped(report: Report) -> dict[str, str]:
+    """Return why each scenario was skipped."""
+    return {each.id: each.reason for each in report.skipped}
+
+
+def only(report: Report) -> Verdict:
+    """Return the one verdict that there is."""
+    (verdict,) = report.verdicts
+    return verdict
+
+
+def ids_of(group: str) -> set[str]:
+    """Return the ids of all scenarios of *group*."""
+    return {each.id for each in scenarios() if each.id.startswith(group)}

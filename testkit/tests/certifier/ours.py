@@ -12,17 +12,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
-from game_operator_testkit.certifier import Report, Supplies, certify_in_process
-from testkit.tests.certifier.harness import (
-    INSTANCE,
-    OTHER,
-    PLAYER,
-    RUN_ID,
-    old_key,
-    retired_key,
-    service_key,
-    service_signer,
-)
+from game_operator_testkit.certifier import Report, Supplies
+from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, certified_by, old_key, retired_key, service_key
 from tests.support.ledgers import AnyLedger, AsyncInDatabase, InMemory
 from tests.support.retention import drop
 
@@ -149,18 +140,8 @@ def certified_ours(
         ledger.open_account(player_id, _OPENING)
     other = ledger if isinstance(ledger, InMemory) else ledger.another()
     try:
-        return certify_in_process(
-            ours.deliver,
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
-            profile=assumed or profile,
-            only=only,
-            skip=skip,
-            supplies=ours.supplies(Ours(other, profile)),
-            instance_id=INSTANCE,
-            run_id=RUN_ID,
-        )
+        supplies = ours.supplies(Ours(other, profile))
+        return certified_by(ours.deliver, profile=assumed or profile, only=only, skip=skip, supplies=supplies)
     finally:
         if other is not ledger:
             other.close()

@@ -321,27 +321,6 @@ def hostile_report() -> Report:
     )
 
 
-def large_report(*, scenarios: int = 85, exchanges: int = 18, wrong: bool = False) -> Report:
-    """Return a report as long as that of a full run; if *wrong*, of a wallet that fails in everything."""
-    verdicts = [passed(f"{'ABCDEFGH'[n % 8]}{n:02}", exchanges=exchanges) for n in range(scenarios)]
-    if wrong:
-        verdicts = [
-            failed(
-                each.id,
-                each.title,
-                Weight.CONTRACT_BROKEN,
-                "No answer.",
-                means="m",
-                fix="m",
-                exchanges=each.exchanges,
-                decisive=exchanges - 1,
-            )
-            for each in verdicts
-        ]
-    causes = tuple(map(Cause, verdicts)) if wrong else ()
-    return report(*verdicts, causes=causes, load_ms=tuple(map(float, range(1, 700))))
-
-
 def _read(answer: bytes) -> tuple[Reply | None, str]:
     try:
         return read_reply(answer), ""

@@ -5,19 +5,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wallet_by_hand import PlainWallet, serve
+from wallet_by_hand import PlainWallet, Webhooks, serve
 
 from game_operator_testkit.certifier import Report, certify
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, service_signer
+from testkit.tests.certifier.harness import given
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["answering", "by_turns", "certified_at", "served", "turning"]
+__all__ = ["RIGHT", "answering", "by_turns", "certified_at", "say", "served", "turning"]
+
+
+#: A reply.
+RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 
 
 @contextmanager
-def served(wallet: PlainWallet) -> Iterator[str]:
+def served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[str]:
     """Serve *wallet*, yield its address, and close it in the end."""
     server = serve(wallet)
+    server.RequestHandlerClass = handler
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:
@@ -26,9 +31,20 @@ def served(wallet: PlainWallet) -> Iterator[str]:
         wallet.close()
 
 
-def answering(wallet: PlainWallet) -> Script:
-    """Return a script that answers as *wallet* does."""
-    return turning(wallet, 10**9, lambda _: None)
+def answering(
+    wallet: PlainWallet,
+    *,
+    read: Callable[[Connection], bytes] = Connection.read_request,
+    send: Callable[[Connection, bytes], bool] = Connection.send,
+) -> Script:
+    """Return a script that answers as *wallet* does to what *read* returns, until *send* says that nobody is there."""
+
+    def script(connection: Connection) -> None:
+        while request := read(connection):
+            if not send(connection, _answer(wallet, request)):
+                return
+
+    return script
 
 
 def by_turns(*wallets: PlainWallet) -> Script:
@@ -39,15 +55,21 @@ def by_turns(*wallets: PlainWallet) -> Script:
 
 def turning(wallet: PlainWallet, calls: int, into: Callable[[Connection], object]) -> Script:
     """Return a script that answers as *wallet* does; once it was asked *calls* times, it does *into* instead."""
-    asked: list[None] = []
+    asked = itertools.count(1)
+
+    def read(connection: Connection) -> bytes:
+        while (request := connection.read_request()) and next(asked) > calls:
+            into(connection)
+        return request
+
+    return answering(wallet, read=read)
+
+
+def say(data: bytes) -> Script:
+    """Return a script that sends *data*, once."""
 
     def script(connection: Connection) -> None:
-        while request := connection.read_request():
-            asked.append(None)
-            if len(asked) > calls:
-                into(connection)
-            elif not connection.send(_answer(wallet, request)):
-                return
+        connection.send(data)
 
     return script
 
@@ -63,11 +85,4 @@ def _answer(wallet: PlainWallet, request: bytes) -> bytes:
 
 def certified_at(url: str, **settings: Any) -> Report:  # Any: those of ``certify``
     """Certify the wallet at *url*, which has the service's key and both players."""
-    given: dict[str, Any] = {
-        "signing_key": service_signer(),
-        "player_id": PLAYER,
-        "other_player_id": OTHER,
-        "instance_id": INSTANCE,
-        "run_id": RUN_ID,
-    }
-    return certify(url, **given | settings)
+    return certify(url, **given(**settings))

@@ -16,20 +16,19 @@ from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Outcome, Report, Weight, certify_in_process, scenarios
+from game_operator_testkit.certifier import Outcome, Report, Weight, scenarios
 from game_operator_testkit.certifier.engine import replies
 from game_operator_testkit.provider.keys import new_key
 from testkit.tests.certifier.harness import (
-    INSTANCE,
     OTHER,
     PLAYER,
-    RUN_ID,
+    Deliver,
+    certified_by,
     delivered_to,
     opened,
-    service_signer,
     supplies_of,
 )
-from testkit.tests.certifier.serving import certified_at, turning
+from testkit.tests.certifier.serving import RIGHT, certified_at, say, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.seeds import random_of
 from tests.support.wallet_process import WalletProcess
@@ -43,7 +42,6 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replies, "_PAUSES_SECONDS", (0.01,))
 
 
-_RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 _GROUPS = "ABCDEFGH"
 #: Seconds; generous, for the machine may be busy, and far below what a wallet that hangs would take by itself.
 _BOUND = 20.0
@@ -59,13 +57,6 @@ def judged(report: Report, groups: str = _GROUPS) -> Report:
 
 def hang(connection: Connection) -> None:
     connection.stopping.wait(_BOUND)
-
-
-def say(data: bytes) -> Callable[[Connection], None]:
-    def script(connection: Connection) -> None:
-        connection.send(data)
-
-    return script
 
 
 _WELCOME = pytest.param(say(response_bytes(200, b"<html>Welcome</html>", b"Content-Type: text/html")), id="HTML")
@@ -144,7 +135,7 @@ def test_a_wallet_that_is_killed_is_judged(tmp_path: Path) -> None:
             "The wallet fails",
             id="out of order",
         ),
-        pytest.param(answer(response_bytes(200, _RIGHT.replace(b"1000.00", b"-5.00"))), "has -5.00", id="in debt"),
+        pytest.param(answer(response_bytes(200, RIGHT.replace(b"1000.00", b"-5.00"))), "has -5.00", id="in debt"),
     ],
 )
 def test_what_makes_no_sense_to_certify_is_told(script: Script, message: str) -> None:
@@ -166,20 +157,13 @@ def test_nobody_is_there() -> None:
 # Answers that are HTTP, and say odd things; in process, for they are many.
 
 
-def certified_by(
-    deliver: Callable[[str, Mapping[str, str], bytes], HttpReply], wallet: PlainWallet, groups: str = _GROUPS
-) -> Report:
+def judged_by(deliver: Deliver, wallet: PlainWallet, groups: str = _GROUPS) -> Report:
     return judged(
-        certify_in_process(
+        certified_by(
             deliver,
             only=[*groups],
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
             profile=Profile(deposit_batch=True),
-            instance_id=INSTANCE,
             supplies=replace(supplies_of(wallet), second_url=deliver),
-            run_id=RUN_ID,
         ),
         groups,
     )
@@ -201,7 +185,7 @@ _ODD = {
     "a balance finer than a cent": b'{"type":"SUCCESS","balance":0.001,"timestamp":1}',
     "no time": _body(type="SUCCESS", balance=1000.0),
     "a time in seconds": _body(type="SUCCESS", balance=1000.0, timestamp=1),
-    "always the same": _RIGHT,
+    "always the same": RIGHT,
     "no code": _body(type="ERROR"),
     "a code of its own": _body(type="ERROR", code="COMPUTER_SAYS_NO"),
     "a code without end": _body(type="ERROR", code="X" * 100_000),
@@ -225,7 +209,7 @@ def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         return answering(path, headers, body) if path == "/player-balance" else HttpReply(200, {}, odd)
 
-    certified_by(deliver, wallet)
+    judged_by(deliver, wallet)
     wallet.close()
 
 
@@ -251,15 +235,15 @@ def test_a_balance_that_turns_odd(balance: bytes, calls_before: int, outcome: Ou
         answer = answering(path, headers, body)
         if next(calls) < calls_before or path != "/player-balance":
             return answer
-        return HttpReply(200, {}, _RIGHT.replace(b"1000.00", balance))
+        return HttpReply(200, {}, RIGHT.replace(b"1000.00", balance))
 
-    report = certified_by(deliver, wallet, "ADH")
+    report = judged_by(deliver, wallet, "ADH")
     assert report.verdict("H05").outcome is outcome
     assert told in report.verdict("H05").reason
     wallet.close()
 
 
-def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpReply]:
+def _chaos(seed: int, wallet: PlainWallet) -> Deliver:
     chance, calls = random_of(seed), itertools.count()
     answering = delivered_to(wallet)
 
@@ -279,5 +263,5 @@ def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], 
 def test_odd_answers_now_and_then(seed: int) -> None:
     """A right wallet behind something that spoils every tenth answer: no scenario stumbles, wherever it happens."""
     wallet = opened()
-    certified_by(_chaos(seed, wallet), wallet)
+    judged_by(_chaos(seed, wallet), wallet)
     wallet.close()

@@ -1,6 +1,5 @@
 """The scenarios of who calls: right wallets pass, wrong ones are told what they do, sound ones get advice at most."""
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -16,25 +15,12 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit.certifier import Outcome, Supplies, Weight
-from testkit.tests.certifier.findings import only
-from testkit.tests.certifier.harness import (
-    OTHER,
-    PLAYER,
-    certified,
-    opened,
-    service_key,
-)
+from testkit.tests.certifier.harness import OTHER, PLAYER, certified, only, opened, service_key
 from testkit.tests.certifier.serving import certified_at, served
 from testkit.tests.certifier.wrong_wallets import callers
 from tests.support.servers import asgi_server
 
 BROKEN, ADVICE = Weight.CONTRACT_BROKEN, Weight.ADVICE
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals by the hundred would fill the captured log."""
-    caplog.set_level(logging.CRITICAL, "game_operator")
 
 
 def test_only_what_the_profile_admits_is_left_out() -> None:
@@ -149,25 +135,10 @@ def test_two_signatures(kind: type[PlainWallet], outcome: Outcome) -> None:
     assert report.verdict("E11").outcome is Outcome.PASSED
 
 
-class _TrustingProxies:
-    """Believes everybody's X-Forwarded-For, as a server does that trusts all proxies."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        told = dict(scope.get("headers", ())).get(b"x-forwarded-for")
-        await self._app(scope | {"client": (told.decode(), 0)} if told else scope, receive, send)
-
-
-class _Unlimited:
-    """Takes everybody for 127.0.0.1."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._app(scope | {"client": ("127.0.0.1", 0)}, receive, send)
+def _forwarded(scope: Any) -> Any:
+    """Believe everybody's X-Forwarded-For, as a server does that trusts all proxies."""
+    told = dict(scope.get("headers", ())).get(b"x-forwarded-for")
+    return (told.decode(), 0) if told else scope["client"]
 
 
 @pytest.fixture
@@ -181,18 +152,18 @@ def allowing() -> AsgiApp:
 
 @pytest.mark.outside
 @pytest.mark.parametrize(
-    ("before", "outcome", "told", "untold"),
+    ("client_of", "outcome", "told", "untold"),
     [
-        pytest.param(lambda app: app, Outcome.PASSED, "", "?", id="refused, whatever it says of itself"),
+        pytest.param(lambda scope: scope["client"], Outcome.PASSED, "", "?", id="refused, whatever it says of itself"),
         pytest.param(
-            _Unlimited,
+            lambda _: ("127.0.0.1", 0),
             Outcome.FAILED,
             "the wallet limits no addresses, or allows this one",
             "says it is",
             id="no limit",
         ),
         pytest.param(
-            _TrustingProxies,
+            _forwarded,
             Outcome.FAILED,
             "says it is from 127.0.0.1: returned SUCCESS",
             "limits no addresses",
@@ -201,10 +172,14 @@ def allowing() -> AsgiApp:
     ],
 )
 def test_an_address_that_may_not_call(
-    allowing: AsgiApp, before: Callable[[AsgiApp], AsgiApp], outcome: Outcome, told: str, untold: str
+    allowing: AsgiApp, client_of: Callable[[Any], Any], outcome: Outcome, told: str, untold: str
 ) -> None:
     """A wallet that believes a header of anybody's keeps nobody out; where none was sent, no reason speaks of it."""
-    with asgi_server(before(allowing)) as port:
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await allowing(scope | {"client": client_of(scope)} if "client" in scope else scope, receive, send)
+
+    with asgi_server(app) as port:
         report = certified_at(f"http://127.0.0.1:{port}", only=["E10"], supplies=Supplies(elsewhere="127.0.0.2"))
     verdict = report.verdict("E10")
     assert (verdict.outcome, told in verdict.reason, untold in verdict.reason) == (outcome, True, False)

@@ -9,26 +9,24 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier import Supplies, Weight
-from game_operator_testkit.certifier.engine.certification import Certification
-from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.scenarios import h_time
 from game_operator_testkit.provider.delivery import Carried
-from game_operator_testkit.provider.in_process import InProcessCarrier
-from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
-from testkit.tests.certifier.findings import found, only, skipped
 from testkit.tests.certifier.harness import (
     INSTANCE,
     OTHER,
     PLAYER,
     certified,
     delivered_to,
+    found,
+    only,
     opened,
-    service_signer,
+    run_on,
+    skipped,
     supplies_of,
 )
 
@@ -110,14 +108,7 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
             at.carry = broken_off
             at.during("fail", "recover", [check])
 
-    given = Certification(
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        supplies=supplies_of(wallet),
-        instance_id=INSTANCE,
-    )
-    run = Run(carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())), certification=given)
+    run = run_on(delivered_to(wallet), supplies=supplies_of(wallet))
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "fix", play))
     assert not wallet.broken

@@ -1,10 +1,7 @@
 """The scenarios of hostile input: right wallets pass, wrong ones are told what they do, sound ones get advice."""
 
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,33 +13,18 @@ from wallet_by_hand import (
     Number,
     PlainWallet,
     Reply,
-    WalletServer,
     Webhooks,
 )
 
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
-from game_operator_testkit.certifier import Outcome, Verdict, Weight, certify_in_process
+from game_operator_testkit.certifier import Outcome, Verdict, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import only
-from testkit.tests.certifier.harness import (
-    INSTANCE,
-    certified,
-    delivered_to,
-    opened,
-    service_signer,
-)
-from testkit.tests.certifier.serving import certified_at
+from testkit.tests.certifier.harness import certified, certified_by, delivered_to, only, opened
+from testkit.tests.certifier.serving import certified_at, served
 from testkit.tests.certifier.wrong_wallets import hostile
 
 LOST, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
-_HUGE_CENTS = 10**12
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals by the hundred would fill the captured log."""
-    caplog.set_level(logging.CRITICAL, "game_operator")
 
 
 class ReadsAmountsInText(PlainWallet):
@@ -161,20 +143,9 @@ def test_too_much_for_two_reasons() -> None:
 
 def test_a_player_who_has_so_much() -> None:
     """2^31 cents can be wagered by whoever has them: that amount is left out, and no larger one."""
-    wallet = opened()
-    for player_id in ("rich-1", "rich-2"):
-        wallet.open_account(player_id, _HUGE_CENTS)
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id="rich-1",
-        other_player_id="rich-2",
-        only=["F05"],
-        instance_id=INSTANCE,
-        run_id="certify-rich",
-    )
+    wallet = opened(cents=10**12)
+    verdict = only(certified_by(delivered_to(wallet), only=["F05"]))
     wallet.close()
-    verdict = only(report)
     assert verdict.reason == ""
     tried = [each.title for each in verdict.exchanges if "cents" in each.title]
     assert tried == ["a withdraw of 2^53 + 1 cents", "a withdraw of 10^30 cents"]
@@ -183,22 +154,9 @@ def test_a_player_who_has_so_much() -> None:
 # --- Over HTTP --------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[int]:
-    server = WalletServer(("127.0.0.1", 0), handler)
-    server.wallet = wallet
-    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-
-
 def _asked_over_http(kind: type[PlainWallet] = PlainWallet, handler: type[Webhooks] = Webhooks) -> Verdict:
-    wallet = opened(kind)
-    with _served(wallet, handler) as port:
-        report = certified_at(f"http://127.0.0.1:{port}", only=["F10"], timeout=0.7)
-    wallet.close()
-    return only(report)
+    with served(opened(kind), handler) as url:
+        return only(certified_at(url, only=["F10"], timeout=0.7))
 
 
 class AnswersToGet(PlainWallet):

@@ -13,8 +13,8 @@ from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app, wsgi_app
 from game_operator_testkit import asgi_wallet, wsgi_wallet
-from game_operator_testkit.certifier import Report, certify_in_process
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, service_key, service_signer
+from game_operator_testkit.certifier import Report
+from testkit.tests.certifier.harness import OTHER, PLAYER, certified_by, service_key
 
 #: A call alone, and calls at once.
 _SCENARIOS = ("B01", "D01")
@@ -23,14 +23,7 @@ Making = Callable[[WebhookReceiver, Wallet], Any]  # Any: a wallet, sync or asyn
 
 
 def certified(wallet: Any, **options: Any) -> Report:  # Any: also what is no wallet.
-    return certify_in_process(
-        wallet,
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        instance_id=INSTANCE,
-        **{"only": _SCENARIOS} | options,
-    )
+    return certified_by(wallet, **{"only": _SCENARIOS} | options)
 
 
 def correct(make: Making) -> Any:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import cache, partial
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
@@ -21,9 +21,19 @@ from wallet_by_hand import PlainWallet
 from game_operator_testkit.certifier import Supplies, certify
 from testkit.tests.certifier.harness import old_key, retired_key, service_key
 from testkit.tests.certifier.other_languages import LANGUAGES, WALLETS, Language, Running, need
-from testkit.tests.certifier.test_wallet_by_hand import OPENING, Answer, Step, histories, opened, told
+from testkit.tests.certifier.test_wallet_by_hand import (
+    OPENING,
+    Answer,
+    Headers,
+    Service,
+    Step,
+    histories,
+    hold_alike,
+    opened,
+    told,
+)
 from tests.support.documents import ROOT
-from tests.support.webhooks import encoded, signature_of
+from tests.support.webhooks import signature_of
 
 #: What these wallets leave out: batches, and an allow list of addresses.
 _NOT_PLAYED = {"A11", "E10"}
@@ -195,15 +205,17 @@ def _supplies(first: Running, second: Running) -> Supplies:
 # The same answers as Python's.
 
 
-class Service:
-    """Signs bodies and posts them to one process, each on a new connection."""
+class Process:
+    """What is posted to one process, each on a new connection, and what staff do to it."""
 
-    def __init__(self, key: RSAPrivateKey, running: Running) -> None:
-        self.running, self.sign = running, cache(partial(signature_of, key))
+    def __init__(self, running: Running) -> None:
+        self.block, self.unblock = running.block, running.unblock
+        self.open_account, self.stored_cents = running.open_account, running.stored_cents
+        self._address = running.url.removeprefix("http://")
 
-    def post(self, path: str, body: bytes) -> Answer:
-        with closing(HTTPConnection("127.0.0.1", int(self.running.url.rpartition(":")[2]), timeout=20)) as connection:
-            connection.request("POST", path, body, {"Content-Type": "application/json", "Signature": self.sign(body)})
+    def post(self, path: str, headers: Headers, body: bytes) -> Answer:
+        with closing(HTTPConnection(self._address, timeout=20)) as connection:
+            connection.request("POST", path, body, dict(headers))
             answer = connection.getresponse()
             reply = answer.read()
         assert (answer.status, answer.getheader("Content-Type")) == (200, "application/json")
@@ -211,15 +223,15 @@ class Service:
 
 
 @pytest.fixture(scope="module", params=[pytest.param(each, id=name) for name, each in LANGUAGES.items()])
-def service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey
-) -> Iterator[Service]:
-    """The service, and a process of the language's wallet."""
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, public_key: RSAPublicKey
+) -> Iterator[Running]:
+    """A process of the language's wallet."""
     language: Language = request.param
     need(language.missing)
     folder = tmp_path_factory.mktemp("wallet")
-    running = Running(language.command(folder), folder, [private_key.public_key()], database=folder / "wallet.db")
-    yield Service(private_key, running)
+    running = Running(language.command(folder), folder, [public_key], database=folder / "wallet.db")
+    yield running
     running.stop()
 
 
@@ -227,26 +239,10 @@ def service(
 @pytest.mark.outside
 @settings(max_examples=50, deadline=None)
 @given(history=histories())
-def test_histories_are_answered_as_in_python(service: Service, public_key: RSAPublicKey, history: list[Step]) -> None:
+def test_histories_are_answered_as_in_python(
+    running: Running, public_key: RSAPublicKey, private_key: RSAPrivateKey, history: list[Step]
+) -> None:
     """Type, code and balance of each call of any history, and what players have at its end."""
-    service.running.begin_anew(OPENING)
+    running.begin_anew(OPENING)
     with opened(PlainWallet([public_key])) as plain:
-        players = set(OPENING)
-        for step in history:
-            if step.path.startswith("/"):
-                body = encoded(step.body)
-                assert service.post(step.path, body) == answer_of(plain, service, step.path, body), (step.path, body)
-            elif step.path != "open":
-                for wallet in (plain, service.running):
-                    getattr(wallet, step.path)("ann")
-            elif "eve" not in players:
-                players.add("eve")
-                for wallet in (plain, service.running):
-                    wallet.open_account("eve", 2_000)
-        for player_id in players:
-            assert service.running.stored_cents(player_id) == plain.balance_cents(player_id)
-
-
-def answer_of(plain: PlainWallet, service: Service, path: str, body: bytes) -> Answer:
-    """Return what Python's wallet answers."""
-    return told(plain.handle("POST", path, [("Signature", service.sign(body))], body)[2])
+        hold_alike(Service(partial(signature_of, private_key), plain), Process(running), history)

@@ -1,6 +1,5 @@
 """The certifier passes our own wallets: on each kind of ledger, under each profile, and in each framework."""
 
-import logging
 import os
 import subprocess
 import sys
@@ -31,30 +30,19 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 #: What no caller of a wallet in process can supply.
 _NEEDS_A_NETWORK = {"wire", "elsewhere"}
-_PROFILES: dict[str, dict[str, Any]] = {
-    "core codes": {"codes": "core"},
-    "a rollback of nothing succeeds": {"unknown_rollback": "success"},
-    "rollbacks have a tx_id of their own": {"rollback_tx_id": "own"},
-    "repeats are answered word for word": {"duplicate_reply": "verbatim"},
-    "an early deposit is a failure": {"early_deposit_code": "SYSTEM_ERROR"},
-    "forgeries are answered 401": {"unauthenticated_status": 401},
-    "no batches": {"deposit_batch": False},
+_ALL_AT_ONCE: dict[str, Any] = {
+    "codes": "core",
+    "unknown_rollback": "success",
+    "rollback_tx_id": "own",
+    "duplicate_reply": "verbatim",
+    "early_deposit_code": "SYSTEM_ERROR",
+    "unauthenticated_status": 401,
+    "deposit_batch": True,
 }
 #: Hundreds of calls each, which no profile changes.
 _LONG = ("D01", "D05", "D08", "D09", "G01", "G04")
 #: What an example could be asked to supply, and is not.
 _SUPPLIES = frozenset(each.name for each in fields(Supplies)) | {"batches"}
-_ALL_AT_ONCE = {name: value for settings in _PROFILES.values() for name, value in settings.items()}
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Refusals by the hundred would fill the captured log."""
-    logger = logging.getLogger("game_operator")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    yield
-    logger.setLevel(level)
 
 
 @pytest.fixture
@@ -86,15 +74,11 @@ def _check(report: Report, without: frozenset[str] = frozenset()) -> None:
     assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
-#: What is played in full; on a server, in short, with the other kind of caller.
-_IN_THE_GATE = {"sqlite"}
-
-
 def _nightly(names: Iterable[str], gate: Container[str]) -> list[Any]:
     return [pytest.param(each, marks=[] if each in gate else [pytest.mark.torture]) for each in names]
 
 
-@pytest.mark.parametrize("ledger", _nightly(KINDS, _IN_THE_GATE), indirect=True)
+@pytest.mark.parametrize("ledger", _nightly(KINDS, {"sqlite"}), indirect=True)
 def test_each_ledger_passes(ledger: AnyLedger) -> None:
     """With all supplied: blocked players, failures, restarts, a second wallet on the same database, pruning."""
     report = certified_ours(ledger, Profile(deposit_batch=True))
@@ -113,21 +97,10 @@ def test_a_ledger_on_a_server_passes(ledger: AnyLedger) -> None:
     _check(certified_ours(ledger, Profile(deposit_batch=True), only=["B", "D02", "D04", "D06", "H"]))
 
 
-@pytest.mark.torture
-@pytest.mark.parametrize("ledger", ["memory"], indirect=True)
-@pytest.mark.parametrize("settings", [pytest.param(value, id=name) for name, value in _PROFILES.items()])
-def test_each_profile_passes(ledger: AnyLedger, settings: dict[str, Any]) -> None:
-    """What is assumed may be otherwise: the certifier expects what the wallet was told."""
-    profile = Profile(**{"deposit_batch": True} | settings)
-    _check(
-        certified_ours(ledger, profile, skip=_LONG), frozenset() if profile.deposit_batch else frozenset({"batches"})
-    )
-
-
 @pytest.mark.parametrize("ledger", ["memory"], indirect=True)
 def test_all_of_a_profile_at_once_passes(ledger: AnyLedger) -> None:
     """Nothing that a profile changes stands in the way of another change."""
-    _check(certified_ours(ledger, Profile(**_ALL_AT_ONCE | {"deposit_batch": True}), skip=_LONG))
+    _check(certified_ours(ledger, Profile(**_ALL_AT_ONCE), skip=_LONG))
 
 
 @pytest.mark.parametrize("name", _nightly(EXAMPLES, {"webhooks_fastapi", "table_accounts"}))

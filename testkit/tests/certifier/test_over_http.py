@@ -29,16 +29,14 @@ from game_operator_testkit.certifier.scenarios import d_races
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
-from testkit.tests.certifier.findings import only
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
-from testkit.tests.certifier.serving import answering, certified_at, served
+from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, only, opened, service_key, service_signer
+from testkit.tests.certifier.serving import RIGHT, answering, certified_at, served
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.leaks import everything_told
 
 pytestmark = pytest.mark.outside
 
 _TOKEN = "Bearer opensesame"
-_RIGHT = answer(response_bytes(200, b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'))
 
 
 # A right wallet.
@@ -119,21 +117,14 @@ def test_a_call_that_is_recorded_after_its_answer_is_paid_twice() -> None:
     for player_id in (PLAYER, OTHER):
         wallet.open_account(player_id, 100_000)
 
-    def script(connection: Connection) -> None:
-        right = answering(wallet)
-        send = connection.send
+    def send(connection: Connection, data: bytes) -> bool:
+        time.sleep(0.03)  # The break takes its time to come through.
+        gone = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or not connection.send(data)
+        if gone:
+            wallet.forget()
+        return not gone
 
-        def sent(data: bytes) -> bool:
-            time.sleep(0.03)  # The break takes its time to come through.
-            gone = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or not send(data)
-            if gone:
-                wallet.forget()
-            return not gone
-
-        connection.send = sent  # type: ignore[method-assign]  # Between the answer and the record.
-        right(connection)
-
-    with HostileServer(script) as server:
+    with HostileServer(answering(wallet, send=send)) as server:
         report = certified_at(server.base_url, only=["A02", "B01", "B02", "H05"])
     assert {each.id for each in report.failures} == {"H05"}
     assert "too much" in report.verdict("H05").reason
@@ -238,7 +229,7 @@ def test_headers_of_ones_own_arrive_and_are_not_shown() -> None:
 )
 def test_headers_that_cannot_travel_are_told(headers: Any, private_pem: bytes) -> None:
     """Before anything is sent, and without their values."""
-    with HostileServer(_RIGHT) as server:
+    with HostileServer(answer(response_bytes(200, RIGHT))) as server:
         with pytest.raises(ConfigurationError, match="header") as raised:
             certified_at(server.base_url, headers=headers, signing_key=private_pem)
         assert server.requests == []

@@ -1,18 +1,18 @@
-"""Bodies under a profile's names, seals, what codes mean, and the choice of scenarios."""
+"""What a certification is made of: its settings, bodies under a profile's names, what codes mean, the scenarios."""
 
 import json
-from collections.abc import Mapping
+import traceback
+from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, SigningKeyError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import encode_call, read_call
-from game_operator_testkit.certifier import certify_in_process
+from game_operator_testkit.certifier import Certification, certify, certify_in_process
 from game_operator_testkit.certifier.engine.scenario import STAGES
 from game_operator_testkit.certifier.report.report import ALL
 from game_operator_testkit.certifier.scenarios.bodies import MISSING, with_field
@@ -20,7 +20,6 @@ from game_operator_testkit.certifier.selection import in_playing_order, scenario
 from game_operator_testkit.provider.bodies import BodyWriter
 from game_operator_testkit.provider.delivery import Finality, finality
 
-BODY = b'{"player_id":"p1"}'
 CALLS: list[WebhookCall] = [
     WithdrawCall(player_id="p", bet_id="b", amount_cents=5, instance_id="i", game="g"),
     DepositCall(player_id="p", bet_id="b", amount_cents=5, wager_cents=3, won_cents=5, round_id="r"),
@@ -55,26 +54,6 @@ def test_bodies_are_read_again_under_other_names(call: WebhookCall) -> None:
     body = BodyWriter(OTHER_NAMES).encoded(call)
     assert b"player_id" not in body
     assert read_call(call.operation, body, OTHER_NAMES)[0] == call
-
-
-def test_nobody_writes_for_a_function(private_key: RSAPrivateKey) -> None:
-    """A profile that reads bodies by a function cannot be written for, and says so before anything is sent."""
-    profile = Profile(parse=lambda operation, body: BalanceCall(player_id="p"))
-    sent: list[str] = []
-
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        sent.append(path)
-        return HttpReply(200, {}, b"")
-
-    with pytest.raises(ConfigurationError, match="function of your own"):
-        certify_in_process(
-            deliver,
-            signing_key=private_key,
-            player_id="p1",
-            other_player_id="p2",
-            profile=profile,
-        )
-    assert sent == []
 
 
 def test_fields_of_a_body() -> None:
@@ -143,3 +122,64 @@ def test_every_scenario_is_told_in_full() -> None:
             assert rests_on.startswith(("spec §", "decision 00")), each.id
         assert set(each.explains) <= {*ids, ALL}, each.id
         assert each.id not in each.explains
+
+
+_PEM = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
+_READS_BY_A_FUNCTION = Profile(parse=lambda operation, body: BalanceCall(player_id="p"))
+_GIVEN: dict[str, Any] = {"signing_key": _PEM, "player_id": "p1", "other_player_id": "p2"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        pytest.param({}, SigningKeyError, id="the key is invalid"),
+        pytest.param({"wager": 1}, TypeError, id="an unknown setting"),
+    ],
+)
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(lambda given: certify("http://127.0.0.1:9", **given), id="over HTTP"),
+        pytest.param(lambda given: certify_in_process(lambda *_: HttpReply(200, {}, b""), **given), id="in process"),
+    ],
+)
+def test_no_error_leads_to_the_key(begin: Any, settings: dict[str, Any], kind: type[Exception]) -> None:
+    """Error trackers show the locals of each frame that an error passes."""
+    with pytest.raises(kind) as raised:
+        begin(_GIVEN | settings)
+    ours = [
+        frame for frame, _ in traceback.walk_tb(raised.value.__traceback__) if "tests" not in frame.f_code.co_filename
+    ]
+    assert ours
+    assert not [frame for frame in ours if "c2VjcmV0" in repr(frame.f_locals)]
+
+
+def test_what_was_given_is_shown_without_the_key() -> None:
+    """And cannot change."""
+    certification = Certification(**_GIVEN)
+    assert "c2VjcmV0" not in repr(certification)
+    with pytest.raises(AttributeError):
+        certification.player_id = "p3"  # type: ignore[misc] # that is the point
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        pytest.param({}, "", id="nothing"),
+        pytest.param({"run_id": "r" * 64}, "", id="a long run_id"),
+        pytest.param({"run_id": "r" * 65}, "cannot be used. Pass 1 to 64", id="a run_id that is too long"),
+        pytest.param({"player_id": "p2"}, "^Both players are the same", id="one player"),
+        pytest.param({"player_id": ""}, "^The player '' is invalid", id="no player"),
+        pytest.param({"other_player_id": ""}, "^The other player '' is invalid", id="no other player"),
+        pytest.param({"game": "g" * 257}, "The game 'ggg", id="a long game"),
+        pytest.param({"profile": _READS_BY_A_FUNCTION}, "function of your own", id="nobody writes for a function"),
+    ],
+)
+def test_what_is_checked_without_the_wallet(settings: dict[str, Any], problem: str) -> None:
+    """Before anything is sent."""
+    certification = Certification(**_GIVEN | settings)
+    if not problem:
+        certification.check()
+        return
+    with pytest.raises(ConfigurationError, match=problem):
+        certification.check()

@@ -13,11 +13,10 @@ from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.engine import stage
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import found, only
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, found, only
 from testkit.tests.certifier.test_second_looks import TellsWholeSeconds
-from testkit.tests.certifier.wrong_wallets import races
 from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
+from testkit.tests.certifier.wrong_wallets.registry import is_alone
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +145,7 @@ class NeedsTwoConnections(PlainWallet):
         if call.operation != "withdraw":
             return super()._carry_out(call)
         with pool:
-            if not races.is_alone():
+            if not is_alone():
                 time.sleep(0.05)
             if not pool.acquire(timeout=self.seconds):
                 raise TimeoutError("the pool is empty")

@@ -1,13 +1,12 @@
-"""Right wallets pass each group of scenarios: the wallet by hand in few calls, and ours under many a profile."""
+"""Right wallets pass each group of scenarios; under another profile than is assumed, one line names the field."""
 
-import logging
 from typing import Any
 
 import pytest
 
 from game_operator.profile import Profile
-from testkit.tests.certifier.findings import found, ids_of, skipped
-from testkit.tests.certifier.harness import certified
+from game_operator_testkit.certifier import Report
+from testkit.tests.certifier.harness import certified, found, ids_of, skipped
 from testkit.tests.certifier.ours import certified_ours
 from tests.support.ledgers import InMemory
 
@@ -24,12 +23,6 @@ _NESTED: dict[str, tuple[str, ...]] = {
 }
 #: What needs a network.
 _UNTRIED = {"E": {"E10"}, "F": {"F10"}}
-
-
-@pytest.fixture(autouse=True)
-def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """Refusals by the hundred would fill the captured log."""
-    caplog.set_level(logging.CRITICAL, "game_operator")
 
 
 @pytest.mark.parametrize(
@@ -80,3 +73,51 @@ def test_a_right_wallet_passes_under_its_profile(groups: str, settings: dict[str
     of_profile = {each: reason for each, reason in skipped(report).items() if each not in ("E10", "F10")}
     assert of_profile.keys() == not_tried
     assert all("profile" in reason for reason in of_profile.values())
+
+
+#: Hundreds of calls each, which no profile changes.
+_LONG = ("D01", "D05", "D09", "G01", "G04")
+
+
+def _assuming(of_wallet: dict[str, Any], assumed: dict[str, Any]) -> Report:  # Any: fields of a profile.
+    wallets, others = (Profile(**{"deposit_batch": True} | settings) for settings in (of_wallet, assumed))
+    return certified_ours(InMemory(), wallets, assumed=others, skip=_LONG)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("field", "value", "is_harmless"),
+    [
+        pytest.param("unknown_rollback", "success", (True, True), id="a rollback of nothing succeeds"),
+        pytest.param("codes", "core", (True, True), id="core codes"),
+        pytest.param("unauthenticated_status", 401, (False, True), id="forgeries are answered 401"),
+        pytest.param("early_deposit_code", "SYSTEM_ERROR", (True, False), id="an early deposit is a failure"),
+    ],
+)
+def test_a_difference_is_one_line_that_names_its_field(field: str, value: Any, is_harmless: tuple[bool, bool]) -> None:
+    """Whether the wallet or the certifier has the unusual value, nothing else is found (docs/decisions/0010)."""
+    reports = _assuming({field: value}, {}), _assuming({}, {field: value})
+    for report, passes in zip(reports, is_harmless, strict=True):
+        (cause,) = report.causes
+        assert cause.title.startswith(f"the profile's {field}")
+        assert field in cause.fix
+        assert report.passed is passes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("field", "names", "told"),
+    [
+        pytest.param("bet_id", ("reference_id",), "with reference_id in place of action_id", id="the bet's id"),
+        pytest.param("amount_cents.withdraw", ("wager",), "with wager in place of amount", id="the amount"),
+    ],
+)
+def test_another_name_of_a_field_is_found(field: str, names: tuple[str, ...], told: str) -> None:
+    """Each accepted name is tried once; nothing else is judged then, and few calls are sent."""
+    report = _assuming({"fields": {field: names}}, {})
+    first = report.causes[0]
+    assert told in first.verdict.reason
+    assert first.title == "the wallet reads another field name than the profile has"
+    assert {each.id for each in report.failures} == set(first.ids)
+    assert report.calls < 100
+    assert [each.difference_cents for each in report.moved] == [0, 0]

@@ -4,60 +4,36 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from threading import Event
 from typing import Any
 
 import pytest
-from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
+from wallet_by_hand import Case, PlainWallet
 
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
-from game_operator_testkit.certifier.engine.certification import Certification
-from game_operator_testkit.certifier.engine.run import Run
+from game_operator_testkit.certifier import Outcome, Supplies, Weight
 from game_operator_testkit.certifier.engine.scenario import Scenario
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import Verdict
-from game_operator_testkit.provider.in_process import InProcessCarrier
-from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Manner
 from testkit.tests.certifier.harness import (
-    INSTANCE,
     OTHER,
     PLAYER,
-    RUN_ID,
-    certified,
+    certified_by,
     delivered_to,
+    found,
     opened,
-    service_signer,
+    run_on,
     supplies_of,
 )
 
-Deliver = Callable[[str, Mapping[str, str], bytes], HttpReply]
+Play = Callable[[Stage], object]
 
 
-def scenario(
-    play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
-) -> Scenario:
+def scenario(play: Play, weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()) -> Scenario:
     return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "fix", play, needs)
-
-
-def run_on(
-    wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
-) -> Run:
-    given = Certification(
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        supplies=supplies or Supplies(),
-        run_id="certify-run",
-        instance_id=INSTANCE,
-        deadline=seconds,
-        stopping=stopping,
-    )
-    return Run(carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())), certification=given)
 
 
 @pytest.fixture
@@ -65,7 +41,7 @@ def wallet() -> PlainWallet:
     return opened()
 
 
-def played(wallet: PlainWallet, play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST) -> Verdict:
+def played(wallet: PlainWallet, play: Play, weight: Weight = Weight.MONEY_LOST) -> Verdict:
     return run_on(delivered_to(wallet)).play(scenario(play, weight))
 
 
@@ -123,21 +99,23 @@ def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, ti
 
 
 @pytest.mark.parametrize(
-    ("found", "weight"),
+    ("raised", "weight", "told"),
     [
-        pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, id="the scenario's weight"),
-        pytest.param(Found("wrong", weight=Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, id="a weight of its own"),
-        pytest.param(Found("wrong", weight=Weight.ADVICE), Weight.ADVICE, id="advice"),
+        pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, "wrong", id="the scenario's weight"),
+        pytest.param(Found("wrong", weight=Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, "wrong", id="its own"),
+        pytest.param(Found("wrong", weight=Weight.ADVICE), Weight.ADVICE, "wrong", id="advice"),
+        pytest.param(TypeError("unsupported operand"), Weight.CONTRACT_BROKEN, "stumbled", id="an unforeseen answer"),
     ],
 )
-def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: Weight) -> None:
-    """A finding costs what its scenario says, unless it says itself."""
+def test_what_is_found_has_a_weight(wallet: PlainWallet, raised: Exception, weight: Weight, told: str) -> None:
+    """A finding costs what its scenario says, unless it says itself; a scenario that stumbles says so."""
 
     def play(at: Stage) -> None:
-        raise found
+        raise raised
 
     verdict = played(wallet, play, Weight.MONEY_DOUBLED)
-    assert (verdict.outcome, verdict.weight, verdict.reason) == (Outcome.FAILED, weight, "wrong")
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
+    assert told in verdict.reason
     assert verdict.failed is (weight is not Weight.ADVICE)
 
 
@@ -190,8 +168,22 @@ def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
     assert verdict.reason == "block could not be done: OSError: no such door"
 
 
-@pytest.mark.parametrize("drift", [-20_001, 20_001], ids=["lost", "won"])
-def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
+class PaysNoJackpots(PlainWallet):
+    """Refuses them all."""
+
+    def _claim(self, case: Case) -> str:
+        return "BET_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("kind", "drift"),
+    [
+        pytest.param(PlainWallet, -20_001, id="lost"),
+        pytest.param(PlainWallet, 20_001, id="won"),
+        pytest.param(PaysNoJackpots, -20_001, id="lost, where the shortest way is refused"),
+    ],
+)
+def test_balances_are_put_back(kind: type[PlainWallet], drift: int) -> None:
     """After a scenario that moved more than forty wagers, both players have what they had, and the next begins so."""
 
     def play(at: Stage) -> None:
@@ -199,6 +191,7 @@ def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
         at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
         at.accepts(bet.deposit(30_000 + drift), "its deposit", moves=30_000 + drift)
 
+    wallet = opened(kind)
     before = wallet.balance_cents(PLAYER)
     run = run_on(delivered_to(wallet))
     assert run.play(scenario(play)).outcome is Outcome.PASSED
@@ -214,78 +207,6 @@ def test_calls_outside_scenarios_never_share_an_id(wallet: PlainWallet) -> None:
         with run.outside() as at:
             ids += [at.bet().bet_id, at.bet().bet_id]
     assert len(set(ids)) == 4
-
-
-class PaysNoJackpots(PlainWallet):
-    """Refuses them all."""
-
-    def _claim(self, case: Case) -> str:
-        return "BET_NOT_FOUND"
-
-
-def test_balances_are_put_back_without_jackpots() -> None:
-    """A wallet that refuses what would be the shortest way may pay a win."""
-    wallet = opened(PaysNoJackpots)
-
-    def play(at: Stage) -> None:
-        at.accepts(at.bet(wager_cents=50_000).withdraw(), "a withdraw", moves=-50_000)
-
-    before = wallet.balance_cents(PLAYER)
-    assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
-    assert wallet.balance_cents(PLAYER) == before
-
-
-class KeepsFractions(PlainWallet):
-    """Takes and tells fractions of a cent, once it is sent some."""
-
-    is_spoilt = False
-
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        try:
-            return super()._read_amount(operation, action, document)
-        except InvalidRequestError:
-            self.is_spoilt = self.is_spoilt or document.get("amount") == "5.5"
-            raise
-
-    def _render_balance(self, cents: int) -> str:
-        return super()._render_balance(cents) + ("5" if self.is_spoilt else "")
-
-
-def test_who_spoils_an_account_is_told() -> None:
-    """Every later balance is unreadable: what is shown is the call that made it so, and how that is mended."""
-    (cause,) = (each for each in certified(KeepsFractions, skip=["D", "G", "H"]).causes if each.verdict.is_unjudged)
-    assert (cause.verdict.id, cause.title) == ("F03", "fractions of a cent")
-    assert len(cause.others) > 3
-    assert "is finer than a cent" in cause.verdict.reason
-
-
-class OneBalanceForAll(PlainWallet):
-    """Keeps all players' money in one account, as in a variable of the module."""
-
-    def _find_account(self, player_id: str) -> Account | None:
-        return super()._find_account(PLAYER) if player_id == OTHER else super()._find_account(player_id)
-
-    def _move(self, case: Case, player_id: str, cents: int) -> None:
-        super()._move(case, PLAYER if player_id == OTHER else player_id, cents)
-
-
-def test_a_balance_that_players_share_is_told() -> None:
-    """By the plainest bet, which moves the money of somebody who did not bet; and with its own words."""
-    first = certified(OneBalanceForAll, only=["A", "B", "C"]).causes[0]
-    assert (first.verdict.id, first.title) == ("A02", "one player's calls move another's balance")
-    assert {"A08", "A03"} <= set(first.ids)
-    assert first.verdict.means == first.means
-
-
-def test_an_unforeseen_answer_is_a_verdict(wallet: PlainWallet) -> None:
-    """A scenario that stumbles ends in a verdict which says so."""
-
-    def play(at: Stage) -> None:
-        raise TypeError("unsupported operand")
-
-    verdict = played(wallet, play)
-    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
-    assert "stumbled" in verdict.reason
 
 
 def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
@@ -360,7 +281,7 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
         while True:
             at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
-    run, began = run_on(delivered_to(wallet), seconds=0.2), time.monotonic()
+    run, began = run_on(delivered_to(wallet), deadline=0.2), time.monotonic()
     verdict = run.play(scenario(play))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
     assert verdict.reason == "broken off: the run's 0.2 s were used up"
@@ -371,7 +292,7 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
 def test_balances_at_the_end_may_stay_unknown(wallet: PlainWallet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a wallet that answers no balance in the time that is left, the report says that it is not known."""
     monkeypatch.setattr("game_operator_testkit.certifier.engine.run._GRACE_SECONDS", -1.0)
-    run = run_on(delivered_to(wallet), seconds=0)
+    run = run_on(delivered_to(wallet), deadline=0)
     time.sleep(0.001)
     assert run.balances() == [None, None]
 
@@ -399,31 +320,16 @@ def test_a_player_with_too_little_is_told_before(wallet: PlainWallet) -> None:
     """A cent less than ten units: the caller's mistake, and no verdict."""
     wallet.open_account("poor", 999)
     with pytest.raises(ConfigurationError, match=r"has 9\.99"):
-        certify_in_process(
-            delivered_to(wallet),
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id="poor",
-            instance_id=INSTANCE,
-        )
+        certified_by(delivered_to(wallet), other_player_id="poor")
 
 
 @pytest.mark.slow
-def test_ten_units_are_enough(wallet: PlainWallet) -> None:
+def test_ten_units_are_enough() -> None:
     """Scenarios scale to what there is."""
-    for player_id in ("lean-1", "lean-2"):
-        wallet.open_account(player_id, 1_000)
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id="lean-1",
-        other_player_id="lean-2",
-        instance_id=INSTANCE,
-        supplies=supplies_of(wallet),
-        run_id=RUN_ID,
-    )
-    assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
-    assert wallet.balance_cents("lean-1") == wallet.balance_cents("lean-2") == 1_000
+    wallet = opened(cents=1_000)
+    report = certified_by(delivered_to(wallet), supplies=supplies_of(wallet))
+    assert found(report) == {}
+    assert wallet.balance_cents(PLAYER) == wallet.balance_cents(OTHER) == 1_000
 
 
 def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
@@ -435,7 +341,7 @@ def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
             at.ask(BalanceCall(player_id=at.other.id), "a balance check")
 
     before = wallet.balance_cents(PLAYER)
-    verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
+    verdict = run_on(delivered_to(wallet), deadline=0.2).play(scenario(play))
     assert "broken off" in verdict.reason
     assert wallet.balance_cents(PLAYER) == before
 

@@ -8,8 +8,7 @@ from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.findings import found, only
-from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.harness import certified, found, only
 from testkit.tests.certifier.test_sound_wallets import LimitsWagers
 from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
 

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet, Reply
 
-from game_operator_testkit.certifier import Report, Supplies, certify_in_process
+from game_operator.profile import Profile
+from game_operator_testkit.certifier import Report, Supplies
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from game_operator_testkit.provider.in_process import InProcessCarrier
+from testkit.tests.certifier import harness
 from testkit.tests.certifier.first_causes import hold_first_cause
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer
+from testkit.tests.certifier.harness import certified_by, delivered_to, opened
 from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.slow
@@ -19,19 +21,8 @@ pytestmark = pytest.mark.slow
 
 def certified(kind: type[PlainWallet], **settings: Any) -> Report:  # Any: those of ``certify_in_process``.
     """Certify a wallet of *kind*, of which nothing is known but its players."""
-    wallet = opened(kind, batches=False)
-    given: dict[str, Any] = {
-        "signing_key": service_signer(),
-        "player_id": PLAYER,
-        "other_player_id": OTHER,
-        "instance_id": INSTANCE,
-        "supplies": Supplies(random_operations=100),
-        "run_id": RUN_ID,
-    }
-    try:
-        report = certify_in_process(delivered_to(wallet), **given | settings)
-    finally:
-        wallet.close()
+    known: dict[str, Any] = {"profile": Profile(), "supplies": Supplies(random_operations=100)}
+    report = harness.certified(kind, **known | settings)
     hold_first_cause(kind.__name__, report)
     return report
 
@@ -217,15 +208,7 @@ def test_a_wallet_is_certified_twice(only: list[str]) -> None:
     """A second run has ids of its own, finds what the first one left, and passes too; balances are as before."""
     wallet = opened(batches=False)
     for _ in range(2):
-        report = certify_in_process(
-            delivered_to(wallet),
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
-            instance_id=INSTANCE,
-            only=only,
-        )
-        hold_passed(report)
+        hold_passed(certified_by(delivered_to(wallet), only=only, run_id=None))
     wallet.close()
 
 

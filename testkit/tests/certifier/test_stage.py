@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -66,6 +66,16 @@ def judged(at: Stage, play: Callable[[], object], *answers: Answer, status: int 
     assert not left, left
 
 
+def placed(at: Stage, *answers: Answer, status: int = 200, **expected: Any) -> None:
+    """Place a bet of 5.00 that must be accepted, with scripted *answers*."""
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, **expected), *answers, status=status)
+
+
+def refused(at: Stage, call: WebhookCall, due: str, *answers: Answer, status: int = 200, **expected: Any) -> None:
+    """Send *call*, which must be refused with *due*, with scripted *answers*."""
+    judged(at, partial(at.refuses, call, "a call", due, **expected), *answers, status=status)
+
+
 def weights(at: Stage) -> list[Weight]:
     return [note.weight for note in at.notes]
 
@@ -90,13 +100,12 @@ def weights(at: Stage) -> list[Weight]:
 def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> None:
     """A withdraw of 5.00 is a SUCCESS, and the balance is 5.00 less."""
     at = stage()
-    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500)
     if found is None:
-        judged(at, play, *answers)
+        placed(at, *answers)
         assert (at.player.due_cents, at.notes) == (9_500, [])
         return
     with pytest.raises(Found) as raised:
-        judged(at, play, *answers)
+        placed(at, *answers)
     assert found in raised.value.reason
     assert raised.value.weight is None, "it weighs what the scenario says"
     assert raised.value.place == 7
@@ -105,7 +114,7 @@ def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> 
 def test_a_balance_that_is_told_wrongly_is_noted() -> None:
     """The money is right, and what the answer tells is not (spec §2.1)."""
     at = stage()
-    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), (None, 10_000), (None, 9_500))
+    placed(at, (None, 10_000), (None, 9_500))
     assert weights(at) == [BROKEN]
 
 
@@ -126,9 +135,8 @@ def test_a_limit_of_the_wallets_own(
 ) -> None:
     """Where a scenario bets high, a limit is no mistake; elsewhere only its own code is one (docs/decisions/0013)."""
     at = stage(Profile(codes=codes))
-    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, may_limit=limited)
     with pytest.raises(ends, match=code):
-        judged(at, play, (code, 10_000), (None, 10_000))
+        placed(at, (code, 10_000), (None, 10_000), may_limit=limited)
 
 
 def test_a_word_of_its_own_is_a_refusal_once_lower_bets_were_tried() -> None:
@@ -136,49 +144,45 @@ def test_a_word_of_its_own_is_a_refusal_once_lower_bets_were_tried() -> None:
     at = stage()
     at.observed.is_limited = True
     with pytest.raises(Found, match="refused with MAX_BET instead of SUCCESS"):
-        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), ("MAX_BET", 10_000))
-
-
-@pytest.mark.parametrize(
-    ("operation", "weight"), [pytest.param("withdraw", ADVICE), pytest.param("deposit", LOST)], ids=["bet", "payment"]
-)
-def test_a_final_word_for_a_forgery(operation: str, weight: Weight) -> None:
-    """A payment that the service gives up is lost; of a bet that is never placed nobody loses anything."""
-    at = stage()
-    bet = at.bet()
-    call = bet.withdraw() if operation == "withdraw" else bet.deposit(5)
-    judged(at, partial(at.refuses, call, "a call", WebhookErrorCode.INVALID_SIGNATURE), ("INVALID_REQUEST", 10_000))
-    assert weights(at) == [weight]
+        placed(at, ("MAX_BET", 10_000))
 
 
 BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BET_ROLLED_BACK
+FORGED = WebhookErrorCode.INVALID_SIGNATURE
 
 
 @pytest.mark.parametrize(
-    ("operation", "due", "code", "noted"),
+    ("codes", "operation", "due", "code", "noted"),
     [
-        pytest.param("withdraw", ROLLED_BACK, "BET_ROLLED_BACK", [], id="the code that is assumed"),
-        pytest.param("withdraw", ROLLED_BACK, "SYSTEM_ERROR", [ADVICE], id="sent again for nothing"),
-        pytest.param("deposit", BET_NOT_FOUND, "BET_NOT_FOUND", [], id="sent again"),
-        pytest.param("deposit", BET_NOT_FOUND, "BET_ALREADY_CLOSED", [LOST], id="a payment given up"),
-        pytest.param("deposit", BET_NOT_FOUND, "NO_SUCH_BET", [ADVICE], id="nobody knows what a strange code does"),
-        pytest.param("deposit", BET_NOT_FOUND, "undefined", [BROKEN], id="no code"),
-        pytest.param("withdraw", ROLLED_BACK, "UNDEFINED_BET", [ADVICE], id="a code that begins like none"),
-        pytest.param("rollback", WebhookErrorCode.INVALID_SIGNATURE, "INVALID_REQUEST", [LOST], id="a refund given up"),
+        pytest.param("extended", "withdraw", ROLLED_BACK, "BET_ROLLED_BACK", [], id="the code that is assumed"),
+        pytest.param("extended", "withdraw", ROLLED_BACK, "SYSTEM_ERROR", [ADVICE], id="sent again for nothing"),
+        pytest.param("extended", "deposit", BET_NOT_FOUND, "BET_NOT_FOUND", [], id="sent again"),
+        pytest.param("extended", "deposit", BET_NOT_FOUND, "BET_ALREADY_CLOSED", [LOST], id="a payment given up"),
+        pytest.param(
+            "extended", "deposit", BET_NOT_FOUND, "NO_SUCH_BET", [ADVICE], id="a strange code may do anything"
+        ),
+        pytest.param("extended", "deposit", BET_NOT_FOUND, "undefined", [BROKEN], id="no code"),
+        pytest.param("extended", "withdraw", ROLLED_BACK, "UNDEFINED_BET", [ADVICE], id="a code that begins like none"),
+        pytest.param("extended", "withdraw", FORGED, "INVALID_REQUEST", [ADVICE], id="a forged bet is never placed"),
+        pytest.param("extended", "deposit", FORGED, "INVALID_REQUEST", [LOST], id="a forged payment given up"),
+        pytest.param("extended", "rollback", FORGED, "INVALID_REQUEST", [LOST], id="a refund given up"),
+        pytest.param("core", "withdraw", ROLLED_BACK, "BET_ALREADY_CLOSED", [], id="few codes: the folded one is due"),
+        pytest.param("core", "withdraw", ROLLED_BACK, "BET_ROLLED_BACK", [ADVICE], id="few codes, and not folded"),
     ],
 )
-def test_codes_of_refusals(operation: str, due: str, code: str, noted: list[Weight]) -> None:
+def test_codes_of_refusals(
+    codes: Literal["extended", "core"], operation: str, due: str, code: str, noted: list[Weight]
+) -> None:
     """What counts is whether the service sends the call again (docs/decisions/0013, 0018)."""
-    at = stage()
+    at = stage(Profile(codes=codes))
     bet = at.bet()
     calls: dict[str, WebhookCall] = {
         "withdraw": bet.withdraw(),
         "deposit": bet.deposit(5),
         "rollback": bet.rollback(),
     }
-    call = calls[operation]
     again = [(code, 10_000)] * 3 if code == "SYSTEM_ERROR" else []  # As the service would send it again.
-    judged(at, partial(at.refuses, call, "a call", due), (code, 10_000), *again)
+    refused(at, calls[operation], due, (code, 10_000), *again)
     assert weights(at) == noted
 
 
@@ -186,25 +190,18 @@ def test_a_limit_of_requests_loses_no_money() -> None:
     """The service sends the call again; whoever answers 429 in the wallet's place is to be found first."""
     at = stage()
     with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
-        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
+        placed(at, *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
     assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
 
 
 def test_the_call_before_others_fail_is_named() -> None:
     """If withdraws worked until another was refused, that one may have left a lock behind."""
     at = stage()
-    refused, failing = at.bet(), at.bet()
-    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
-    judged(
-        at,
-        partial(at.refuses, refused.withdraw(), "a high one", "INSUFFICIENT_BALANCE"),
-        ("INSUFFICIENT_BALANCE", 9_500),
-    )
+    placed(at, (None, 9_500))
+    refused(at, at.bet().withdraw(), "INSUFFICIENT_BALANCE", ("INSUFFICIENT_BALANCE", 9_500))
     with pytest.raises(Found) as raised:
-        judged(at, partial(at.accepts, failing.withdraw(), "the next"), *_STAYS_FAILED)
-    assert raised.value.reason.endswith(
-        "; the call before this began was a high one, which returned INSUFFICIENT_BALANCE"
-    )
+        placed(at, *_STAYS_FAILED)
+    assert raised.value.reason.endswith("; the call before this began was a call, which returned INSUFFICIENT_BALANCE")
 
 
 @pytest.mark.parametrize(("left_cents", "is_named"), [(9_000, True), (8_900, False), (11_000, False)])
@@ -219,15 +216,6 @@ def test_refused_calls_that_are_worth_the_difference_are_named(left_cents: int, 
     assert raised.value.reason.endswith(named) is is_named
 
 
-def test_few_codes() -> None:
-    """With five codes the folded one is due (docs/decisions/0013)."""
-    at = stage(Profile(codes="core"))
-    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ALREADY_CLOSED", 10_000))
-    assert at.notes == []
-    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ROLLED_BACK", 10_000))
-    assert weights(at) == [ADVICE]
-
-
 @pytest.mark.parametrize(
     ("after", "sound", "found"),
     [
@@ -240,13 +228,13 @@ def test_few_codes() -> None:
 def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: str | None) -> None:
     """A SUCCESS that moves money fails; one that moves none, unless no harm is done."""
     at = stage()
-    play = partial(at.refuses, at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_advice=sound)
+    play = partial(refused, at, at.bet().rollback(), BET_NOT_FOUND, (None, 10_000), (None, after))
     if found is None:
-        judged(at, play, (None, 10_000), (None, after))
+        play(success_is_advice=sound)
         assert weights(at) == [ADVICE]
         return
     with pytest.raises(Found, match=r"returned SUCCESS instead of BET_NOT_FOUND") as raised:
-        judged(at, play, (None, 10_000), (None, after))
+        play(success_is_advice=sound)
     assert found in raised.value.reason
 
 
@@ -254,12 +242,7 @@ def test_a_refusal_that_moves_money() -> None:
     """ERROR was said, and the balance it tells is another: the money is looked at."""
     at = stage()
     with pytest.raises(Found, match=r"5\.00 too little"):
-        judged(
-            at,
-            partial(at.refuses, at.bet().withdraw(), "a withdraw", ROLLED_BACK),
-            ("BET_ROLLED_BACK", 9_500),
-            (None, 9_500),
-        )
+        refused(at, at.bet().withdraw(), ROLLED_BACK, ("BET_ROLLED_BACK", 9_500), (None, 9_500))
 
 
 @pytest.mark.parametrize(
@@ -307,9 +290,8 @@ def test_a_call_that_comes_again(first: Answer, again: Sequence[Answer], found: 
 def test_status(due: int, status: int, noted: list[Weight]) -> None:
     """200 always (spec §4.1), unless the profile knows another for what nobody known signed."""
     at = stage()
-    code = WebhookErrorCode.INVALID_SIGNATURE
-    play = partial(at.refuses, at.bet().withdraw(), "a withdraw", code, status=due)
-    judged(at, play, (code, None), status=status)
+    play = partial(at.refuses, at.bet().withdraw(), "a withdraw", FORGED, status=due)
+    judged(at, play, (FORGED, None), status=status)
     assert weights(at) == noted
 
 

@@ -10,14 +10,14 @@ from wallet_by_hand import PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
-from game_operator_testkit.certifier import Outcome, Report, Weight, certify_in_process
+from game_operator_testkit.certifier import Outcome, Report, Weight
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Stopped
 from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.as_junit import junit
 from game_operator_testkit.certifier.report.summary import Summary
-from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
-from testkit.tests.certifier.wrong_wallets.basics import TellsSeconds
+from testkit.tests.certifier.harness import PLAYER, certified, certified_by, delivered_to, opened
+from testkit.tests.certifier.wrong_wallets.flows import TellsSeconds
 from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
 
 
@@ -34,16 +34,7 @@ def stopped_at(
             stopping.set()
         return answering(path, headers, body)
 
-    return certify_in_process(
-        deliver,
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        only=only,
-        instance_id=INSTANCE,
-        stopping=stopping,
-        **settings,
-    )
+    return certified_by(deliver, only=only, stopping=stopping, **settings)
 
 
 def test_money_is_put_back() -> None:
@@ -119,16 +110,8 @@ def test_what_was_wrong_by_then_is_told() -> None:
 
 def test_stopped_after_its_end_it_was_not_stopped() -> None:
     """Whatever the last scenario was told, all of it was tried."""
-    wallet, stopping = opened(), Event()
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        only=["A01"],
-        on_verdict=lambda *_: stopping.set(),
-        stopping=stopping,
-    )
+    stopping = Event()
+    report = certified(only=["A01"], on_verdict=lambda *_: stopping.set(), stopping=stopping)
     assert (report.was_stopped, Summary(report).is_fine) == (False, True)
 
 

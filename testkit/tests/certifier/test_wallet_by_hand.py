@@ -18,18 +18,19 @@ from pathlib import Path
 from signal import SIGINT
 from sqlite3 import connect
 from subprocess import PIPE, Popen, run
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wallet_by_hand import SCHEMA, PlainWallet, serve
+from wallet_by_hand import SCHEMA, PlainWallet
 
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from game_operator_testkit.certifier import certify, scenarios
+from testkit.tests.certifier.serving import served
 from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
 
@@ -57,12 +58,8 @@ class Service:
     def headers(self, body: bytes) -> Headers:
         return [("Content-Type", "application/json"), ("Signature", self.sign(body))]
 
-    def post(self, path: str, body: Body | bytes) -> Answer:
-        raw = body if isinstance(body, bytes) else encoded(body)
-        return self.post_with(self.headers(raw), raw, path)
-
-    def post_with(self, headers: Headers, raw: bytes, path: str = "/withdraw") -> Answer:
-        status, sent, reply = self.wallet.handle("POST", path, headers, raw)
+    def post(self, path: str, body: bytes) -> Answer:
+        status, sent, reply = self.wallet.handle("POST", path, self.headers(body), body)
         assert (status, sent) == (200, {"Content-Type": "application/json"})
         return told(reply)
 
@@ -104,73 +101,13 @@ def service(public_key: RSAPublicKey, sign: Sign) -> Iterator[Service]:
         yield Service(sign, wallet)
 
 
-def withdraw(bet_id: str = "b1", amount: object = 500, player_id: str = "ann", **more: object) -> Body:
-    return {"player_id": player_id, "amount": amount, "action": "BET", "action_id": bet_id} | more
-
-
-def deposit(bet_id: str = "b1", amount: object = 1250, player_id: str = "ann", **more: object) -> Body:
-    return {"player_id": player_id, "amount": amount, "action": {"type": "BET"}, "action_id": bet_id} | more
-
-
-def claim(bet_id: str = "b1", amount: object = 300, player_id: str = "ann", **more: object) -> Body:
-    return deposit(bet_id, amount, player_id, action={"type": "JACKPOT"}) | more
-
-
-def rollback(bet_id: str = "b1", player_id: str = "ann", **more: object) -> Body:
-    return {"player_id": player_id, "action": "BET", "action_id": bet_id, "round_id": "r1"} | more
+def withdraw(bet_id: str = "b1", amount: int = 500, **more: object) -> Body:
+    return {"player_id": "ann", "amount": amount, "action": "BET", "action_id": bet_id} | more
 
 
 BALANCE: Body = {"player_id": "ann"}
-Post = tuple[str, Body]
-W: Post = ("/withdraw", withdraw())
-D: Post = ("/deposit", deposit())
-R: Post = ("/rollback", rollback())
-RAIN: Post = ("/withdraw", withdraw(action="RAIN"))
-TOO_MUCH: Post = ("/withdraw", withdraw(amount=10_001))
-
-# --- The table (decision 0014) -------------------------------------------------------------------------------------
-
-STATES: Mapping[str, Sequence[Post]] = {
-    "unseen": [],
-    "OPEN": [W],
-    "SPENT": [RAIN],
-    "CLOSED": [W, D],
-    "ROLLED_BACK": [W, R],
-    "TOMBSTONE": [R],
-    "DECLINED": [TOO_MUCH],
-}
-CALLS: Mapping[str, Post] = {
-    "a withdraw": W,
-    "a withdraw of another amount": ("/withdraw", withdraw(amount=600)),
-    "a withdraw of another tx_id": ("/withdraw", withdraw(tx_id="w2")),
-    "a withdraw by another": ("/withdraw", withdraw(player_id="ben")),
-    "a withdraw's tx_id by nobody": ("/withdraw", withdraw(player_id="nobody")),
-    "a withdraw by nobody": ("/withdraw", withdraw(player_id="nobody", tx_id="w2")),
-    "the same declined withdraw": TOO_MUCH,
-    "a deposit": D,
-    "a loss": ("/deposit", deposit(amount=0)),
-    "a deposit of another tx_id": ("/deposit", deposit(tx_id="d2")),
-    "a deposit to another": ("/deposit", deposit(player_id="ben", tx_id="d2")),
-    "a deposit to nobody": ("/deposit", deposit(player_id="nobody", tx_id="d2")),
-    "a claim that names the bet": ("/deposit", claim()),
-    "a claim of nothing": ("/deposit", claim(amount=0)),
-    "a rollback": R,
-    "a rollback of another tx_id": ("/rollback", rollback(tx_id="w2")),
-    "a rollback by another": ("/rollback", rollback(player_id="ben")),
-    "a rollback by nobody": ("/rollback", rollback(player_id="nobody", tx_id="w2")),
-    "a player-balance": ("/player-balance", BALANCE),
-}
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize("before", STATES.values(), ids=STATES)
-def test_the_table(service: Service, before: Sequence[Post], call: Post) -> None:
-    """Each state of a bet, each call, and the same again: code, balance and movement are the ready wallet's."""
-    pair = Pair(service)
-    for path, body in (*before, call, call):
-        pair.take(Step(path, body))
-        pair.agree()
-
+W = ("/withdraw", withdraw())
+D = ("/deposit", {"player_id": "ann", "amount": 1250, "action": {"type": "BET"}, "action_id": "b1"})
 
 # --- Replies (decision 0012) and failures --------------------------------------------------------------------------
 
@@ -243,21 +180,16 @@ def test_the_documents_commands_verify(tmp_path: Path, public_pem: bytes, sign: 
 # --- Many at once, and over HTTP -----------------------------------------------------------------------------------
 
 
-@contextmanager
-def _served(wallet: PlainWallet) -> Iterator[int]:
-    server = serve(wallet)
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def _raw_exchange(port: int, request: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), 30) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+def _asked(connection: HTTPConnection, service: Service, body: bytes) -> Answer:
+    connection.request("POST", "/withdraw", body, dict(service.headers(body)))
+    return told(connection.getresponse().read())
 
 
 @pytest.mark.outside
@@ -266,7 +198,8 @@ def test_over_http(service: Service, capfd: pytest.CaptureFixture[str]) -> None:
     body = encoded(withdraw())
     signature = service.headers(body)[1][1]
     start = f"POST /withdraw HTTP/1.1\r\nHost: x\r\nSignature: {signature}\r\n".encode()
-    with _served(service.wallet) as port:
+    with served(service.wallet) as url:
+        port = int(url.rpartition(":")[2])
         assert _raw_exchange(port, start + b"Content-Length: 500\r\n\r\n" + body) == b""
         assert service.cents() == 10_000
         for garbage in (b"\x16\x03\x01\0garbage\r\n\r\n", start + b"Content-Length: 9_9\r\n\r\n", start + b"\r\n" * 2):
@@ -278,23 +211,22 @@ def test_over_http(service: Service, capfd: pytest.CaptureFixture[str]) -> None:
         assert b'"balance":95.00' in _raw_exchange(port, chunked)
         with ThreadPoolExecutor(20) as threads:
             answers = list(threads.map(lambda n: _post(port, service, withdraw(f"p{n}", 600)), range(20)))
-    assert sorted(answer.code or "" for answer in answers) == [""] * 15 + ["INSUFFICIENT_BALANCE"] * 5
-    assert service.cents() == 9_500 - 15 * 600
+        assert sorted(answer.code or "" for answer in answers) == [""] * 15 + ["INSUFFICIENT_BALANCE"] * 5
+        assert service.cents() == 9_500 - 15 * 600
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.outside
 def test_a_connection_is_kept(service: Service) -> None:
     """Also after a body that is too long, which is read past; a GET and a HEAD are answered in form."""
-    with _served(service.wallet) as port, closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+    with served(service.wallet) as url, closing(HTTPConnection(url.removeprefix("http://"), timeout=30)) as connection:
         for body, answer in (
             (encoded(withdraw()), Answer(None, "95.00")),
             (encoded(withdraw(filler="x" * 1_000_000)), Answer("SYSTEM_ERROR", None)),
             (encoded(BALANCE), Answer("INVALID_REQUEST", None)),
             (encoded(withdraw("b2")), Answer(None, "90.00")),
         ):
-            connection.request("POST", "/withdraw", body, dict(service.headers(body)))
-            assert told(connection.getresponse().read()) == answer
+            assert _asked(connection, service, body) == answer
         connection.request("HEAD", "/withdraw")
         assert (response := connection.getresponse()).status == 405
         assert response.read() == b""
@@ -303,10 +235,8 @@ def test_a_connection_is_kept(service: Service) -> None:
 
 
 def _post(port: int, service: Service, call: Body) -> Answer:
-    body = encoded(call)
     with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
-        connection.request("POST", "/withdraw", body, dict(service.headers(body)))
-        return told(connection.getresponse().read())
+        return _asked(connection, service, encoded(call))
 
 
 # --- The same histories to the ready wallet ------------------------------------------------------------------------
@@ -362,45 +292,41 @@ class Ready:
     """The ready wallet behind the ready receiver."""
 
     def __init__(self, public_key: RSAPublicKey) -> None:
-        self.blocked: set[str] = set()
+        blocked: set[str] = set()
+        self.block, self.unblock = blocked.add, blocked.discard
         self.ledger = MemoryLedger(opening_cents=OPENING)
         self._receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=None)
         self._wallet = Wallet(
-            self.ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in self.blocked else None
+            self.ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in blocked else None
         )
 
-    def post(self, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
+    def post(self, path: str, headers: Headers, body: bytes) -> Answer:
         return told(self._receiver.handle(path, headers, body, self._wallet).body)
 
+    def open_account(self, player_id: str, cents: int) -> None:
+        self.ledger.open_account(player_id, Decimal(cents) / 100)
 
-class Pair:
-    """Both wallets, which are told the same."""
+    def stored_cents(self, player_id: str) -> int:
+        return self.ledger.balance(player_id)
 
-    def __init__(self, plain: Service) -> None:
-        self.plain, self.ready, self._open = plain, Ready(plain.wallet.public_keys[0]), set(OPENING)
 
-    def take(self, step: Step) -> None:
+def hold_alike(plain: Service, other: Any, history: Sequence[Step]) -> None:  # Any: Ready, or a process.
+    """Hold that the wallet by hand and *other* give each call one answer, and that players have the same in the end."""
+    players = set(OPENING)
+    for step in history:
         if step.path.startswith("/"):
-            self._post(step.path, encoded(step.body))
-        elif step.path == "open" and "eve" not in self._open:
-            self._open.add("eve")
-            self.plain.wallet.open_account("eve", 2_000)
-            self.ready.ledger.open_account("eve", Decimal("20.00"))
-        elif step.path == "block":
-            self.plain.wallet.block("ann")
-            self.ready.blocked.add("ann")
-        elif step.path == "unblock":
-            self.plain.wallet.unblock("ann")
-            self.ready.blocked.discard("ann")
-
-    def _post(self, path: str, body: bytes) -> None:
-        headers = self.plain.headers(body)
-        by_us = self.ready.post(path, headers, body)
-        assert self.plain.post(path, body) == by_us, (path, body)
-
-    def agree(self) -> None:
-        for player_id in self._open:
-            assert self.plain.cents(player_id) == self.ready.ledger.balance(player_id)
+            body = encoded(step.body)
+            answer = other.post(step.path, plain.headers(body), body)
+            assert plain.post(step.path, body) == answer, step
+        elif step.path != "open":
+            for wallet in (plain.wallet, other):
+                getattr(wallet, step.path)("ann")
+        elif "eve" not in players:
+            players.add("eve")
+            for wallet in (plain.wallet, other):
+                wallet.open_account("eve", 2_000)
+    for player_id in players:
+        assert other.stored_cents(player_id) == plain.cents(player_id)
 
 
 @pytest.mark.slow
@@ -408,13 +334,8 @@ class Pair:
 @given(history=histories())
 def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign, history: list[Step]) -> None:
     """Type, code and balance of each call of any history, and what players have at its end."""
-    with closing(PlainWallet([public_key])) as wallet:
-        for player_id, cents in OPENING.items():
-            wallet.open_account(player_id, cents)
-        pair = Pair(Service(sign, wallet))
-        for step in history:
-            pair.take(step)
-        pair.agree()
+    with opened(PlainWallet([public_key])) as wallet:
+        hold_alike(Service(sign, wallet), Ready(public_key), history)
 
 
 @pytest.mark.torture

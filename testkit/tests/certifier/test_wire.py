@@ -1,21 +1,23 @@
-"""Causes that only the wire shows: each is named on the first screen, and no money is called lost (spec §2.1, §4.1)."""
+"""What only the wire shows: each cause is named on the first screen, and no money is called lost (spec §2.1, §4.1)."""
 
 import gzip
-import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
-from wallet_by_hand import PlainWallet
+from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet, Reply
 
 from game_operator_testkit.certifier import Cause, Outcome, Report, Weight
-from testkit.tests.certifier.harness import opened
-from testkit.tests.certifier.serving import answering, certified_at, turning
+from game_operator_testkit.certifier.report.verdicts import KnownCause
+from testkit.tests.certifier.harness import opened, service_key
+from testkit.tests.certifier.serving import RIGHT, answering, by_turns, certified_at, say, turning
+from testkit.tests.certifier.wrong_wallets import races
 from tests.support.hostile_server import Connection, HostileServer, Script, response_bytes
 
 pytestmark = pytest.mark.outside
 
-_RIGHT = b'{"type":"SUCCESS","balance":1000.00,"timestamp":1750000000000}'
 _ROLLBACK = b"POST /rollback"
 
 
@@ -24,13 +26,6 @@ def first_of(report: Report) -> Cause:
     assert not report.passed
     assert report.money_at_risk == ()
     return report.causes[0]
-
-
-def say(data: bytes) -> Callable[[Connection], None]:
-    def script(connection: Connection) -> None:
-        connection.send(data)
-
-    return script
 
 
 @pytest.mark.parametrize(
@@ -43,7 +38,7 @@ def say(data: bytes) -> Callable[[Connection], None]:
             id="a redirect",
         ),
         pytest.param(
-            response_bytes(200, gzip.compress(_RIGHT), b"Content-Encoding: gzip"),
+            response_bytes(200, gzip.compress(RIGHT), b"Content-Encoding: gzip"),
             "answers are compressed",
             "it is compressed (gzip)",
             id="compressed",
@@ -67,22 +62,20 @@ def test_what_an_answer_is_in_place_of_a_reply(answer: bytes, title: str, told: 
 
 def _closing(wallet: PlainWallet, numbers: Iterable[int]) -> Script:
     """Return a script that answers as *wallet* does, and closes each connection unanswered after one of *numbers*."""
-    answered, left = answering(wallet), iter(numbers)
+    left = iter(numbers)
 
     def script(connection: Connection) -> None:
-        send, most = connection.send, itertools.count(1)
         last = next(left, 0)
 
-        def sent(data: bytes) -> bool:
-            is_sent = send(data)
-            if next(most) != last:
+        def send(connection: Connection, data: bytes) -> bool:
+            is_sent = connection.send(data)
+            if len(connection.requests) != last:
                 return is_sent
             connection.read_request()
             connection.close()
             return False
 
-        connection.send = sent  # type: ignore[method-assign]  # To close at the next request.
-        answered(connection)
+        answering(wallet, send=send)(connection)
 
     return script
 
@@ -112,24 +105,17 @@ def test_connections_that_are_closed_while_they_are_in_use(numbers: Iterable[int
 def test_what_another_method_leaves_on_its_connection() -> None:
     """A wallet that refuses GET before it reads the body reads that body as the next call."""
     wallet = opened()
-    answered = answering(wallet)
 
-    def script(connection: Connection) -> None:
-        read = connection.read_request
+    def read(connection: Connection) -> bytes:
+        request = connection.read_request()
+        if not request.startswith((b"GET", b"PUT")):
+            return request
+        connection.send(response_bytes(405, b"{}"))
+        connection.read_request()
+        connection.send(response_bytes(400, b"{}"))
+        return b""
 
-        def reading() -> bytes:
-            request = read()
-            if not request.startswith((b"GET", b"PUT")):
-                return request
-            connection.send(response_bytes(405, b"{}"))
-            connection.read_request()
-            connection.send(response_bytes(400, b"{}"))
-            return b""
-
-        connection.read_request = reading  # type: ignore[method-assign]  # To refuse before the body.
-        answered(connection)
-
-    with HostileServer(script) as server:
+    with HostileServer(answering(wallet, read=read)) as server:
         report = certified_at(server.base_url, only=["A02", "F10"])
     first = first_of(report)
     assert (first.title, first.verdict.id) == ("what is left of one call spoils the next one on its connection", "F10")
@@ -143,41 +129,33 @@ def _dying(answers: bool, lingers: bool) -> Script:
 
     If it *lingers*, it accepts one connection more, as a process does that still writes its last words.
     """
-    wallet = opened()
     ending = False
 
-    def script(connection: Connection) -> None:
+    def read(connection: Connection) -> bytes:
+        nonlocal ending
         if ending:
             servers[0].accept_no_more()
             connection.reset()
-            return
-        answered = answering(wallet)
-        read, send = connection.read_request, connection.send
+            return b""
+        request = connection.read_request()
+        if request.startswith(_ROLLBACK):
+            ending = lingers
+            if not lingers:
+                servers[0].accept_no_more()
+            if not answers:
+                connection.reset()
+                return b""
+        return request
 
-        def reading() -> bytes:
-            nonlocal ending
-            request = read()
-            if request.startswith(_ROLLBACK):
-                ending = lingers
-                if not lingers:
-                    servers[0].accept_no_more()
-                if not answers:
-                    connection.reset()
-                    return b""
-            return request
+    def send(connection: Connection, data: bytes) -> bool:
+        if not connection.requests[-1].startswith(_ROLLBACK):
+            return connection.send(data)
+        # Else the next call may be on its way before the connection is closed, and be the one that breaks.
+        connection.send(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        connection.close()
+        return False
 
-        def sent(data: bytes) -> bool:
-            if not connection.requests[-1].startswith(_ROLLBACK):
-                return send(data)
-            # Else the next call may be on its way before the connection is closed, and be the one that breaks.
-            send(data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
-            connection.close()
-            return False
-
-        connection.read_request, connection.send = reading, sent  # type: ignore[method-assign]  # See above.
-        answered(connection)
-
-    return script
+    return answering(opened(), read=read, send=send)
 
 
 #: The server that a script stops.
@@ -222,22 +200,66 @@ def test_a_call_that_is_dropped_once_is_no_connection_and_no_process() -> None:
     """A wallet that hangs up on one call, and answers all others, is said to have given no answer."""
     wallet = opened()
 
-    def script(connection: Connection) -> None:
-        answered = answering(wallet)
-        read = connection.read_request
-
-        def reading() -> bytes:
-            request = read()
-            if request.startswith(_ROLLBACK):
-                connection.reset()
-                return b""
+    def read(connection: Connection) -> bytes:
+        request = connection.read_request()
+        if not request.startswith(_ROLLBACK):
             return request
+        connection.reset()
+        return b""
 
-        connection.read_request = reading  # type: ignore[method-assign]  # See above.
-        answered(connection)
-
-    with HostileServer(script) as server:
+    with HostileServer(answering(wallet, read=read)) as server:
         report = certified_at(server.base_url, only=["A02", "A04", "A05"])
     assert first_of(report).title == "calls without an answer"
     assert report.verdict("A02").outcome is Outcome.PASSED
     wallet.close()
+
+
+class RemembersBalances(PlainWallet):
+    """Answers balance checks by the last balance that its own process has returned."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        known: dict[str, Reply] = self.__dict__.setdefault("_known", {})
+        if call.operation == "player-balance" and call.player_id in known:
+            return Reply(SUCCESS, known[call.player_id].cents, self.clock_millis())
+        reply = super()._carry_out(call)
+        if reply.cents is not None:
+            known[call.player_id] = reply
+        return reply
+
+
+class RemembersAccounts(PlainWallet):
+    """Keeps each account in its own process's memory, and writes what it has there."""
+
+    def _find_account(self, player_id: str) -> Account | None:
+        known: dict[str, Account] = self.__dict__.setdefault("_known", {})
+        account = known.get(player_id) or super()._find_account(player_id)
+        if account is not None:
+            known[player_id] = account
+        return account
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, player_id, cents)
+        del self.__dict__["_known"][player_id]
+        self._find_account(player_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scenarios", "cause"),
+    [
+        pytest.param(PlainWallet, ["A08", "D01", "D06"], None, id="right"),
+        pytest.param(races.RemembersBets, ["A08", "D01", "D06"], KnownCause.OF_A_PROCESS, id="bets"),
+        pytest.param(RemembersBalances, ["A08", "D01", "D06"], KnownCause.LAGGING, id="balances"),
+        pytest.param(RemembersBalances, ["D06"], KnownCause.LAGGING, id="balances, by calls in turn alone"),
+        pytest.param(RemembersAccounts, ["D06"], KnownCause.TWO_MEMORIES, id="accounts"),
+    ],
+)
+def test_two_processes_behind_one_address(
+    kind: type[PlainWallet], scenarios: list[str], cause: KnownCause | None, tmp_path: Path
+) -> None:
+    """What each remembers for itself is named: a balance that is only told is no lost money (spec §3, §4.1)."""
+    file = str(tmp_path / "wallet.db")
+    first_one, second_one = opened(kind, database=file), kind([service_key().public_key()], database=file)
+    with closing(first_one), closing(second_one), HostileServer(by_turns(first_one, second_one)) as server:
+        report = certified_at(server.base_url, only=scenarios)
+    first = report.causes[0].verdict.notes[0].cause if report.causes else None
+    assert first == cause, [(each.id, each.reason) for each in report.failures]

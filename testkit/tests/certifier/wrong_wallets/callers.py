@@ -2,15 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterable
 from hashlib import sha256
 
 from wallet_by_hand import Call, Case, PlainWallet
 
 from testkit.tests.certifier.harness import retired_key
-from testkit.tests.certifier.wrong_wallets.registry import wrong
+from testkit.tests.certifier.wrong_wallets.registry import BAD_GATEWAY, Answered, Headers, Sent, wrong
 
-Headers = list[tuple[str, str]]
 #: Where a wallet that asks differently by path finds it.
 _PATH = ":path"
 
@@ -65,9 +63,7 @@ class TrimsBeforeVerifying(PlainWallet):
 
 @wrong("answers HTTP 500 to a signature that is not Base64", must="E04")
 class FallsOverGarbage(PlainWallet):
-    def handle(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def handle(self, method: str, path: str, headers: Sent, body: bytes) -> Answered:
         kept = list(headers)
         try:
             self._decode_signature(self._signature(kept) or "")
@@ -82,7 +78,7 @@ class MindsTheCaseOfHeaders(PlainWallet):
         return dict(headers).get(self.signature_header)
 
 
-@wrong("refuses the right signatures of some bets, as if a byte were lost", must="G04", first="the bytes in it")
+@wrong("refuses the right signatures of some bets, as if a byte were lost", must="G04")
 class RefusesSomeSignatures(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         # Which they are is chance in a real wallet: one in 256 begins with a zero byte.
@@ -141,12 +137,10 @@ class KeepsDigestsOfRepeats(PlainWallet):
 class FallsOverLongBodies(PlainWallet):
     _away = 0
 
-    def handle(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def handle(self, method: str, path: str, headers: Sent, body: bytes) -> Answered:
         self._away = 3 if len(body) > 2_000_000 else max(0, self._away - 1)
         if self._away:
-            return 502, {"Content-Type": "text/html"}, b"<h1>Bad Gateway</h1>"
+            return BAD_GATEWAY
         return super().handle(method, path, headers, body)
 
 

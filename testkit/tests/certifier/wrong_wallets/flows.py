@@ -3,9 +3,55 @@
 import json
 from dataclasses import dataclass, replace
 
-from wallet_by_hand import SUCCESS, Bet, Call, Case, InvalidRequestError, PlainWallet
+from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, InvalidRequestError, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
+
+
+@wrong("returns the time in seconds", must="A01")
+class TellsSeconds(PlainWallet):
+    """The specification has milliseconds (spec §2.1)."""
+
+    def _time_of_read(self, now: int, last_millis: int) -> int:
+        return max(now, last_millis) // 1_000
+
+
+@wrong("pays at most twice the wager, a limit of another game", must="A02", may="B06 C09 D04 G02 G03 G04 G05 H06")
+class CapsWins(PlainWallet):
+    """What a game pays is the game's; a wallet credits the amount."""
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        call = case.call
+        if call.operation == "deposit" and not call.is_claim and case.bet is not None:
+            cents = min(cents, 2 * int(case.bet.cents or 0))
+        super()._move(case, player_id, cents)
+
+
+@wrong("requires more money than the wager: > instead of >=", must="A06", may="B03 G01 G03 D10")
+class KeepsTheLastCent(PlainWallet):
+    """Nobody can bet all they have."""
+
+    def _has_funds(self, case: Case) -> bool:
+        return case.account is not None and case.account.cents > int(case.call.cents or 0)
+
+
+@wrong("keeps the money of all players in one account, as in a variable of the module", must="A02", may="*")
+class OneBalanceForAll(PlainWallet):
+    def _find_account(self, player_id: str) -> Account | None:
+        return super()._find_account("player-1" if player_id == "player-2" else player_id)
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, "player-1" if player_id == "player-2" else player_id, cents)
+
+
+@wrong("opens an account for an unknown player", must="A07")
+class OpensAccounts(PlainWallet):
+    """Any id becomes a player, with nothing in its account."""
+
+    def _case(self, call: Call) -> Case:
+        if self._find_account(call.player_id) is None:
+            self._insert("accounts", call.player_id, 0, 0, 0)
+        return super()._case(call)
 
 
 @wrong("answers a deposit of 0 and does not close the bet: there is nothing to credit", must="A03", may="G04 B11")
@@ -116,17 +162,3 @@ class FirstRefusalEndsTheBatch(PlainWallet):
         if answer is not None and '"ERROR"' in answer:
             self._refused = answer.partition(",")[2]
         return answer
-
-
-@wrong(
-    "answers a batch in the order in which its deposits happened to end, under tx_ids in that of the request",
-    must="A11",
-)
-class BatchAnswersMixedUp(PlainWallet):
-    def _answer_batch(self, document: object) -> str:
-        answers = json.loads(super()._answer_batch(document), parse_float=str)
-        tx_ids = [answer.pop("tx_id") for answer in answers]
-        # Those that moved nothing were the quickest.
-        answers.sort(key=lambda answer: "code" not in answer)
-        told = [{"tx_id": tx_id, **answer} for tx_id, answer in zip(tx_ids, answers, strict=True)]
-        return json.dumps(told).replace('"balance": "', '"balance": ').replace('", "timestamp"', ', "timestamp"')

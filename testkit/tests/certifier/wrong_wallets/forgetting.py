@@ -1,11 +1,11 @@
 """Wallets that forget: after some seconds, or once enough other calls have come."""
 
-from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 from wallet_by_hand import SUCCESS, Bet, Call, Case, Known, PlainWallet
 
-from testkit.tests.certifier.wrong_wallets.registry import wrong
+from testkit.tests.certifier.wrong_wallets.registry import Answered, wrong
 
 
 class _Forgets(PlainWallet):
@@ -14,11 +14,9 @@ class _Forgets(PlainWallet):
     older = 150
     _calls = 0
 
-    def handle(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def handle(self, *request: Any) -> Answered:
         self._calls += 1
-        return super().handle(method, path, headers, body)
+        return super().handle(*request)
 
     def _seen(self) -> dict[str, int]:
         seen: dict[str, int] = self.__dict__.setdefault("_first_seen", {})
@@ -64,12 +62,7 @@ class ForgetsOpenBets(_ForgetsBets):
     states = ("OPEN",)
 
 
-@wrong(
-    "keeps a tombstone of the bet, and none of its withdraw's tx_id",
-    must="C02",
-    may="C11",
-    first="a rollback that overtakes",
-)
+@wrong("keeps a tombstone of the bet, and none of its withdraw's tx_id", must="C02", may="C11")
 class TombstonesHoldNoTxId(PlainWallet):
     def _entomb(self, case: Case) -> None:
         call = case.call
@@ -77,8 +70,7 @@ class TombstonesHoldNoTxId(PlainWallet):
         self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, 0, "TOMBSTONE", None, None)
 
 
-@wrong("answers SUCCESS to a withdraw that is repeated after its rollback", must="C15", may="B12 C09 G04 H06",
-       first="the withdraw of a cancelled bet, sent again")  # fmt: skip
+@wrong("answers SUCCESS to a withdraw that is repeated after its rollback", must="C15", may="B12 C09 G04 H06")
 class RepeatsAfterTheRollback(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         if case.bet is not None and case.bet.state == "ROLLED_BACK" and case.is_repeat:
@@ -86,8 +78,7 @@ class RepeatsAfterTheRollback(PlainWallet):
         return super()._withdraw(case)
 
 
-@wrong("does not keep the record of one movement in 25, drawn by chance", must="G04", may="*", operations=400,
-       first="record of a call is sometimes not kept")  # fmt: skip
+@wrong("does not keep the record of one movement in 25, drawn by chance", must="G04", may="*", operations=400)
 class LosesRecordsByChance(PlainWallet):
     def _remember(self, call: Call) -> None:
         chance: Random = self.__dict__.setdefault("_chance", Random(25))

@@ -3,11 +3,10 @@
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
 
 from wallet_by_hand import Bet, Call, InvalidRequestError, Number, PlainWallet
 
-from testkit.tests.certifier.wrong_wallets.registry import wrong
+from testkit.tests.certifier.wrong_wallets.registry import Answered, Sent, wrong
 
 
 @wrong("drops the bytes of a body that are not UTF-8", must="F01")
@@ -16,11 +15,9 @@ class DropsWhatIsNoUtf8(PlainWallet):
         return super()._parse(body.decode(errors="ignore").encode())
 
 
-@wrong("lets its framework answer invalid JSON with HTTP 400", must="F01", first="a framework answers")
+@wrong("lets its framework answer invalid JSON with HTTP 400", must="F01")
 class AnswersNoJsonWith400(PlainWallet):
-    def handle(
-        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
+    def handle(self, method: str, path: str, headers: Sent, body: bytes) -> Answered:
         try:
             json.loads(body)
         except ValueError:
@@ -64,6 +61,21 @@ class CutsFractions(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
+@wrong("takes and tells fractions of a cent, once it is sent some", must="F03", may="*")
+class KeepsFractions(PlainWallet):
+    is_spoilt = False
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        try:
+            return super()._read_amount(operation, action, document)
+        except InvalidRequestError:
+            self.is_spoilt = self.is_spoilt or document.get("amount") == "5.5"
+            raise
+
+    def _render_balance(self, cents: int) -> str:
+        return super()._render_balance(cents) + ("5" if self.is_spoilt else "")
+
+
 @wrong("does not check the sign of an amount", must="F04")
 class MindsNoSign(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
@@ -79,12 +91,7 @@ class WrapsAmounts(PlainWallet):
         return (super()._read_amount(operation, action, document) + 2**31) % 2**32 - 2**31
 
 
-@wrong(
-    "accepts ids of letters, digits and a few marks alone",
-    must="B09",
-    may="B17 F07 F08 F10",
-    first="because of the characters in its ids",
-)
+@wrong("accepts ids of letters, digits and a few marks alone", must="B09", may="B17 F07 F08 F10")
 class AcceptsPlainIds(PlainWallet):
     def _read_id(self, value: object, longest: int) -> str:
         if re.fullmatch("[A-Za-z0-9:._-]+", str(value)) is None:
@@ -133,7 +140,7 @@ class NeedsAReadableWager(PlainWallet):
             raise InvalidRequestError("no wager in cents")
 
 
-@wrong("takes the names of members in any case, as Go's encoding/json does", must="F11", first="in any case")
+@wrong("takes the names of members in any case, as Go's encoding/json does", must="F11")
 class FoldsNames(PlainWallet):
     def _parse(self, body: bytes) -> object:
         document = super()._parse(body)

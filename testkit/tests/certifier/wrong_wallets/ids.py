@@ -9,7 +9,7 @@ from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
 
-@wrong("compares ids as numbers", must="F12", first="ids that are equal as numbers")
+@wrong("compares ids as numbers", must="F12")
 class IdsComparedAsNumbers(PlainWallet):
     """Changes ids before it looks for them."""
 
@@ -23,11 +23,7 @@ class IdsComparedAsNumbers(PlainWallet):
         return super()._case(replace(call, bet_id=bet_id, tx_id=tx_id))
 
 
-@wrong(
-    "keeps bets in an object whose built-in members have names, too",
-    must="F13",
-    first="that mean something to a programming",
-)
+@wrong("keeps bets in an object whose built-in members have names, too", must="F13")
 class BetsInAnObject(PlainWallet):
     def _find_bet(self, bet_id: str) -> Bet | None:
         if bet_id in ("constructor", "__proto__", "toString", "hasOwnProperty"):
@@ -35,14 +31,14 @@ class BetsInAnObject(PlainWallet):
         return super()._find_bet(bet_id)
 
 
-@wrong("looks for players by a pattern", must="A07", first="an account is found for a player who does not exist")
+@wrong("looks for players by a pattern", must="A07")
 class PlayersByPattern(PlainWallet):
     def _find_account(self, player_id: str) -> Account | None:
         row = self._database.execute("SELECT * FROM accounts WHERE player_id LIKE ?", (player_id,)).fetchone()
         return Account(*row) if row else None
 
 
-@wrong("reads ids out of the body's text, and so not their escapes", must="B15", may="F07 F08", first="escapes")
+@wrong("reads ids out of the body's text, and so not their escapes", must="B15", may="F07 F08")
 class ReadsIdsFromTheText(PlainWallet):
     def _parse(self, body: bytes) -> object:
         document = super()._parse(body)
@@ -53,7 +49,7 @@ class ReadsIdsFromTheText(PlainWallet):
         return document
 
 
-@wrong("keeps ids of at most 64 characters, and fails where they are longer", must="F07", first="long ids do not fit")
+@wrong("keeps ids of at most 64 characters, and fails where they are longer", must="F07")
 class NarrowColumns(PlainWallet):
     def _keep_bet(self, case: Case, state: str) -> None:
         if len(self._bet_key(case.call)) > 64:
@@ -61,7 +57,7 @@ class NarrowColumns(PlainWallet):
         super()._keep_bet(case, state)
 
 
-@wrong("makes a random tx_id where a call has none", must="B05", may="B16", first="a call without a tx_id is not known")
+@wrong("makes a random tx_id where a call has none", must="B05", may="B16")
 class RandomTxIds(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         if call.operation == "rollback":

@@ -24,7 +24,7 @@ class CutsAmounts(PlainWallet):
         return int(units * 100)
 
 
-@wrong("returns balances through a float of 32 bits", must="G03", first="the last digits of a large balance")
+@wrong("returns balances through a float of 32 bits", must="G03")
 class TellsSevenDigits(PlainWallet):
     def _render_balance(self, cents: int) -> str:
         (units,) = struct.unpack("f", struct.pack("f", cents / 100))
@@ -40,14 +40,13 @@ class KeepsThirtyTwoBits(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("books what is above 32 bits as the most that 32 bits hold", must="G03", first="a very large balance")
+@wrong("books what is above 32 bits as the most that 32 bits hold", must="G03")
 class ClampsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return min(super()._read_amount(operation, action, document), 2**31 - 1)
 
 
-@wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03",
-       first=("a very large balance", "refused when it is sent again"))  # fmt: skip
+@wrong("keeps the low 32 bits of a deposit, and compares a repeat with them", must="G03")
 class RemembersThirtyTwoBits(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(replace(call, cents=call.cents % 2**31) if call.operation == "deposit" else call)

@@ -10,13 +10,10 @@ from typing import ClassVar
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from wallet_by_hand import Account, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
 
-from testkit.tests.certifier.wrong_wallets.races import is_alone
-from testkit.tests.certifier.wrong_wallets.registry import wrong
-
-Headers = list[tuple[str, str]]
+from testkit.tests.certifier.wrong_wallets.registry import Headers, is_alone, wrong
 
 
-@wrong("pays what a jackpot says it won in place of its amount", must="F11", first="another field than its amount")
+@wrong("pays what a jackpot says it won in place of its amount", must="F11")
 class PaysWhatAJackpotWon(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         names = ("action.won",) if action == "JACKPOT" and self._first(document, "action.won") is not ... else ()
@@ -33,8 +30,7 @@ class NeedsARound(PlainWallet):
             raise InvalidRequestError("round_id is a string")
 
 
-@wrong("refuses the deposit of a declined bet with the code undefined", must="C06", may="B06 C09 G04",
-       first="a refusal with an invalid error code")  # fmt: skip
+@wrong("refuses the deposit of a declined bet with the code undefined", must="C06", may="B06 C09 G04")
 class HasNoCodeForTheDeclined(PlainWallet):
     def _deposit(self, case: Case) -> str:
         outcome = super()._deposit(case)
@@ -59,8 +55,7 @@ class TakesTheTxIdAway(PlainWallet):
             self._remember(case.call)
 
 
-@wrong("leaves the last balance in its refusals of wrong signatures", must="E03", may="E01 E02 E04 E06 F01",
-       first="returns a balance")  # fmt: skip
+@wrong("leaves the last balance in its refusals of wrong signatures", must="E03", may="E01 E02 E04 E06 F01")
 class SharesOneAnswer(PlainWallet):
     _last_cents: int | None = None
 
@@ -71,7 +66,7 @@ class SharesOneAnswer(PlainWallet):
         return super()._render(reply)
 
 
-@wrong("debits a wager above its limit, and answers LIMIT_EXCEEDED", must="A02", may="*", first="refused, and moves")
+@wrong("debits a wager above its limit, and answers LIMIT_EXCEEDED", must="A02", may="*")
 class DebitsBeyondTheLimit(PlainWallet):
     code, most_cents = "LIMIT_EXCEEDED", 100
 
@@ -80,14 +75,13 @@ class DebitsBeyondTheLimit(PlainWallet):
         return self.code if outcome == "SUCCESS" and case.call.cents > self.most_cents else outcome
 
 
-@wrong("writes 0.09 as 0.9", must="G01", may="*", first="lacks a zero before its cents")
+@wrong("writes 0.09 as 0.9", must="G01", may="*")
 class WritesCentsWithoutZero(PlainWallet):
     def _render_balance(self, cents: int) -> str:
         return f"{cents // 100}.{cents % 100}"
 
 
-@wrong("verifies the signature over a body that it decoded as Latin-1", must="F07", may="F10",
-       first="checked over decoded text instead of the bytes")  # fmt: skip
+@wrong("verifies the signature over a body that it decoded as Latin-1", must="F07", may="F10")
 class DecodesAsLatin1(PlainWallet):
     def _verifies(self, key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
         return super()._verifies(key, signature, body.decode("latin-1").encode())
@@ -106,8 +100,7 @@ class FailsAfterAJackpot(PlainWallet):
         return reply
 
 
-@wrong("debits where the condition of its UPDATE holds, and never asks whether it did", must="A06", may="*",
-       first="the whole balance can be wagered")  # fmt: skip
+@wrong("debits where the condition of its UPDATE holds, and never asks whether it did", must="A06", may="*")
 class DebitsInVain(PlainWallet):
     def _has_funds(self, case: Case) -> bool:
         return True
@@ -124,8 +117,7 @@ class StripsTags(PlainWallet):
         return None if found is None else re.sub("<[^>]*>", "", found)
 
 
-@wrong("keeps the answer to a call in a variable that all calls share, while it writes its log", must="D01", may="*",
-       first="a call gets the answer to another call")  # fmt: skip
+@wrong("keeps the answer to a call in a variable that all calls share, while it writes its log", must="D01", may="*")
 class SharesTheAnswerOfEachCall(PlainWallet):
     _last: tuple[int, str] = (0, "")
 
@@ -136,8 +128,7 @@ class SharesTheAnswerOfEachCall(PlainWallet):
         return self._last
 
 
-@wrong("refuses every call, once it has refused a body that it cannot read", must="F01", may="*",
-       first="after one call, every other is refused")  # fmt: skip
+@wrong("refuses every call, once it has refused a body that it cannot read", must="F01", may="*")
 class IsStuckAfterABadBody(PlainWallet):
     _is_stuck = False
 
@@ -151,8 +142,7 @@ class IsStuckAfterABadBody(PlainWallet):
             raise
 
 
-@wrong("gives a refund some time after it has answered the rollback", must="A04", may="*",
-       first="answered before the money has moved")  # fmt: skip
+@wrong("gives a refund some time after it has answered the rollback", must="A04", may="*")
 class RefundsLater(PlainWallet):
     seconds = 0.02
 
@@ -177,8 +167,11 @@ class RefundsLater(PlainWallet):
         self.__dict__["_later"].append((time.monotonic() + self.seconds, bet.player_id, bet.cents))
 
 
-@wrong("keeps the operation of a call in a variable that all calls share, while it reads the body", must="D05",
-       may="D03 D04 D07 D08 D09 D01 D02 H05 A08 C09 G03", first="calls that come at once are mixed up")  # fmt: skip
+@wrong(
+    "keeps the operation of a call in a variable that all calls share, while it reads the body",
+    must="D05",
+    may="D03 D04 D07 D08 D09 D01 D02 H05 A08 C09 G03",
+)
 class SharesTheOperation(PlainWallet):
     _path = ""
 
@@ -194,7 +187,7 @@ class RefundsByTheBytesOfARain(PlainWallet):
         super()._insert(table, *((*values[:-1], "") if table == "bets" and "SPENT" in values else values))
 
 
-@wrong("returns local time, an hour ahead of UTC", must="H04", first="the wallet's clock")
+@wrong("returns local time, an hour ahead of UTC", must="H04")
 class TellsLocalTime(PlainWallet):
     def _render(self, reply: Reply) -> str:
         at_millis = None if reply.at_millis is None else reply.at_millis + 3_600_000
@@ -205,7 +198,6 @@ class TellsLocalTime(PlainWallet):
     "deletes a bet once it is settled",
     must="B01",
     may="B02 B05 B08 B10 B11 B12 B15 C04 C09 D02 D04 D06 D09 E07 G03 G04 H05 H06",
-    first="no longer known once it is settled",
 )
 class DeletesSettledBets(PlainWallet):
     def _settle(self, case: Case, bet: Bet) -> None:
@@ -213,8 +205,7 @@ class DeletesSettledBets(PlainWallet):
         self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
 
 
-@wrong("shows the balance of a bet's owner to another player", must="B04", may="B12 C10 C08",
-       first="another player's balance")  # fmt: skip
+@wrong("shows the balance of a bet's owner to another player", must="B04", may="B12 C10 C08")
 class ShowsTheOwnersBalance(PlainWallet):
     def _reply(self, case: Case, outcome: str) -> Reply:
         reply = super()._reply(case, outcome)
@@ -222,15 +213,14 @@ class ShowsTheOwnersBalance(PlainWallet):
         return reply if owner is None or reply.cents is None else replace(reply, cents=owner.cents)
 
 
-@wrong("takes a balance of 0 for no account", must="A06", may="*", first="a player whose balance is 0 is not found")
+@wrong("takes a balance of 0 for no account", must="A06", may="*")
 class ZeroIsNobody(PlainWallet):
     def _case(self, call: Call) -> Case:
         case = super()._case(call)
         return case if case.account is not None and case.account.cents else replace(case, account=None)
 
 
-@wrong("refuses a call while another of its player is under way", must="D01", may="D02 D03 D05 D07 D08 D09 H05 D04 D06",
-       first="are under way")  # fmt: skip
+@wrong("refuses a call while another of its player is under way", must="D01", may="D02 D03 D05 D07 D08 D09 H05 D04 D06")
 class RefusesWhileBusy(PlainWallet):
     """Lingers over each call, so that there are others."""
 
@@ -249,8 +239,7 @@ class RefusesWhileBusy(PlainWallet):
             self._busy.discard(call.player_id)
 
 
-@wrong("limits a player to one call at a time", must="D03", may="D02 D04 D05 D06 D07 D08 D09 H05",
-       first="others of its player are under way")  # fmt: skip
+@wrong("limits a player to one call at a time", must="D03", may="D02 D04 D05 D06 D07 D08 D09 H05")
 class LimitsWhileBusy(RefusesWhileBusy):
     code = "LIMIT_EXCEEDED"
 
@@ -266,8 +255,7 @@ class CreditsNobody(PlainWallet):
         return reply if case.account is not None or outcome != "SUCCESS" else Reply(outcome, 0, case.now)
 
 
-@wrong("fails where a claim is sent again, by a unique key", must="A10", may="B16 D02 E07 G04 H06 B11",
-       first="is refused when it is sent again")  # fmt: skip
+@wrong("fails where a claim is sent again, by a unique key", must="A10", may="B16 D02 E07 G04 H06 B11")
 class ClaimsAgainViolateAKey(PlainWallet):
     def _claim(self, case: Case) -> str:
         if case.is_repeat:
@@ -281,7 +269,7 @@ class ClaimsKnownByTheirBet(PlainWallet):
         return ("deposit", f"{call.action}:{call.bet_id}") if call.is_claim and call.bet_id else super()._identity(call)
 
 
-@wrong("takes bodies of 8 KiB at most", must="A10", may="F09 F10", first="longer bodies are refused")
+@wrong("takes bodies of 8 KiB at most", must="A10", may="F09 F10")
 class TakesEightKibibytes(PlainWallet):
     def longest_body(self, path: str) -> int:
         return 8_192
@@ -299,16 +287,14 @@ class RefusesALateWithdrawOnce(PlainWallet):
         return outcome
 
 
-@wrong("ends all open bets of a player with the one that is settled or cancelled", must="A05", may="*",
-       first="a bet is ended when another one is")  # fmt: skip
+@wrong("ends all open bets of a player with the one that is settled or cancelled", must="A05", may="*")
 class EndsAllBetsOfThePlayer(PlainWallet):
     def _set_state(self, bet: Bet, state: str) -> None:
         update = "UPDATE bets SET state = ? WHERE player_id = ? AND state IN ('OPEN', 'SPENT')"
         self._database.execute(update, (state, bet.player_id))
 
 
-@wrong("keeps the lock of a player whose withdraw it refused for want of money", must="H06", may="*",
-       first="after one call, every other is refused")  # fmt: skip
+@wrong("keeps the lock of a player whose withdraw it refused for want of money", must="H06", may="*")
 class LeavesALockBehind(PlainWallet):
     _locked: ClassVar[set[tuple[int, str]]] = set()
 
@@ -321,9 +307,7 @@ class LeavesALockBehind(PlainWallet):
         return reply
 
 
-@wrong(
-    "keeps balances in memory, each of two processes its own", must="A02", may="*", first="two processes keep a balance"
-)
+@wrong("keeps balances in memory, each of two processes its own", must="A02", may="*")
 class KeepsTwoMemories(PlainWallet):
     """Calls come to its processes by turns."""
 
@@ -346,8 +330,7 @@ class KeepsTwoMemories(PlainWallet):
         memory[self._asked % 2, player_id] += cents
 
 
-@wrong("answers balance checks without a signature", must="E01", may="E04 E12",
-       first="player-balance is answered without a signature")  # fmt: skip
+@wrong("answers balance checks without a signature", must="E01", may="E04 E12")
 class ChecksNeedNoSignature(PlainWallet):
     def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
         if path != "/player-balance":

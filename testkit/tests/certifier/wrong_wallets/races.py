@@ -14,11 +14,7 @@ from typing import Any
 
 from wallet_by_hand import Bet, Call, Case, PlainWallet, Reply
 
-from testkit.tests.certifier.wrong_wallets.registry import wrong
-
-
-def is_alone() -> bool:
-    return threading.current_thread() is threading.main_thread()
+from testkit.tests.certifier.wrong_wallets.registry import is_alone, wrong
 
 
 class Rivals:
@@ -108,8 +104,11 @@ class _LocksForAStatement(_LooksAtMoneyEarly):
         return super()._withdraw(case)
 
 
-@wrong("locks, checks and debits in transactions of their own, as by autocommit", must="D02",
-       may="D01 D05 D06 D08 D09 D10 H05", first="are not in one transaction")  # fmt: skip
+@wrong(
+    "locks, checks and debits in transactions of their own, as by autocommit",
+    must="D02",
+    may="D01 D05 D06 D08 D09 D10 H05",
+)
 class CommitsEachStatement(_LocksForAStatement, _OverwritesRows):
     pass
 
@@ -123,8 +122,7 @@ class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
         super()._move(case, player_id, cents)
 
 
-@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05 D10",
-       first="one overwrites another")  # fmt: skip
+@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05 D10")
 class DebitsAnEarlierBalance(_AddsToAnEarlierBalance):
     pass
 
@@ -162,8 +160,7 @@ class PaysRivals(PaysTwinsOfDeposits):
         return case.known is None and super()._overlooks(case)
 
 
-@wrong("gives a wager back again to a rollback whose twin is under way", must="D02", may="D03 D04 D06 D08 H05",
-       first="more than once")  # fmt: skip
+@wrong("gives a wager back again to a rollback whose twin is under way", must="D02", may="D03 D04 D06 D08 H05")
 class RefundsTwinsOfRollbacks(_GoesByWhatItSaw):
     looks_at, after = ("rollback",), "ROLLED_BACK"
 
@@ -183,11 +180,6 @@ class PaysWhatIsRefundedMeanwhile(_GoesByWhatItSaw):
     looks_at, after = ("deposit",), "ROLLED_BACK"
 
 
-@wrong("refunds a bet that is paid meanwhile", must="D04")
-class RefundsWhatIsPaidMeanwhile(_GoesByWhatItSaw):
-    looks_at, after = ("rollback",), "CLOSED"
-
-
 @wrong("looks for the claim, waits, and pays it whether or not it is known by then", must="D02", may="*")
 class PaysTwinsOfJackpots(_LooksEarly, _OverwritesRows):
     looks_at = ("deposit",)
@@ -196,7 +188,7 @@ class PaysTwinsOfJackpots(_LooksEarly, _OverwritesRows):
         return super()._claim(replace(case, known=self.early(case).known))
 
 
-@wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05", first="the same call is under way")
+@wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05")
 class RefusesTwins(_LooksEarly):
     looks_at = ("withdraw", "deposit")
 
@@ -264,8 +256,7 @@ class LocksInMemory(_OverwritesRows):
         return super()._case(call) if seen is None else seen
 
 
-@wrong("remembers each bet in its own process's memory", must="D06", on_file=True,
-       first="each process remembers for itself")  # fmt: skip
+@wrong("remembers each bet in its own process's memory", must="D06", on_file=True)
 class RemembersBets(PlainWallet):
     def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
         super().__init__(*arguments, **settings)
@@ -307,8 +298,7 @@ class TellsTheTimeOfTheAnswer(PlainWallet):
         return answered
 
 
-@wrong("lets two of many bets at once in that cost all there is, when the balance pays for one", must="D10",
-       first="more are accepted than the balance pays for")  # fmt: skip
+@wrong("lets two of many bets at once in that cost all there is, when the balance pays for one", must="D10")
 class LetsASecondBetIn(PlainWallet):
     """Checks the balance and debits in two statements, and the moment between them is short."""
 

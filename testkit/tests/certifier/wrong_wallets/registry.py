@@ -1,6 +1,7 @@
 """The register of wrong wallets: what each does wrong, which scenario must catch it, and which others may."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -8,12 +9,27 @@ from wallet_by_hand import PlainWallet
 
 from game_operator_testkit.certifier import scenarios
 
-__all__ = ["RANDOM_OPERATIONS", "WRONG_WALLETS", "WrongWallet", "wrong"]
+__all__ = [
+    "BAD_GATEWAY",
+    "RANDOM_OPERATIONS",
+    "WRONG_WALLETS",
+    "Answered",
+    "Counting",
+    "Headers",
+    "Sent",
+    "WrongWallet",
+]
+__all__ += ["is_alone", "wrong"]
 
 #: Enough for whatever shows in them at all, mostly.
 RANDOM_OPERATIONS: Final = 60
 
 W = TypeVar("W", bound=PlainWallet)
+Headers = list[tuple[str, str]]
+#: What a wallet's ``handle`` takes and returns.
+Sent = Iterable[tuple[str, str]]
+Answered = tuple[int, dict[str, str], bytes]
+BAD_GATEWAY: Final[Answered] = (502, {"Content-Type": "text/html"}, b"<html>Bad Gateway</html>")
 
 
 @dataclass(frozen=True)
@@ -29,7 +45,6 @@ class WrongWallet:
         may: The other scenarios that may fail, for the same mistake shows there; nothing else may.
         on_file: Whether it needs a database in a file, as several processes share one.
         operations: How many random operations show what it does wrong.
-        first: What the title of the first cause has in it, one of these; none if it is one of the scenarios above.
     """
 
     name: str
@@ -39,7 +54,6 @@ class WrongWallet:
     may: frozenset[str]
     on_file: bool = False
     operations: int = RANDOM_OPERATIONS
-    first: tuple[str, ...] = ()
 
     @property
     def may_anything(self) -> bool:
@@ -54,13 +68,7 @@ WRONG_WALLETS: Final[dict[str, WrongWallet]] = {}
 
 
 def wrong(
-    what: str,
-    *,
-    must: str,
-    may: str = "",
-    on_file: bool = False,
-    operations: int = RANDOM_OPERATIONS,
-    first: str | tuple[str, ...] = (),
+    what: str, *, must: str, may: str = "", on_file: bool = False, operations: int = RANDOM_OPERATIONS
 ) -> Callable[[type[W]], type[W]]:
     """Register the class below; *may* has ids with spaces between them, or is ``*`` for all."""
     all_ids = frozenset(each.id for each in scenarios())
@@ -75,8 +83,23 @@ def wrong(
             (all_ids if may == "*" else frozenset(may.split())) - {must},
             on_file,
             operations,
-            (first,) if isinstance(first, str) else first,
         )
         return kind
 
     return registered
+
+
+def is_alone() -> bool:
+    """Return whether the certifier makes calls one by one, which it does in the main thread."""
+    return threading.current_thread() is threading.main_thread()
+
+
+class Counting(PlainWallet):
+    """Finds every so manieth."""
+
+    _count = 0
+
+    def is_unlucky(self, every: int) -> bool:
+        """Return whether this is one of *every* so many."""
+        self._count += 1
+        return self._count % every == every // 2
