@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, expect
+from playwright.sync_api import Browser, Page, expect
 from starlette.staticfiles import StaticFiles
 
 from testkit.tests.control_room.test_every_page import AXE, FIND
@@ -161,12 +161,9 @@ def _assert_no_barriers(page: Page, looks: Sequence[tuple[int, str, str]] = LOOK
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_has_no_barriers(url: str, browser: Browser, name: str) -> None:
-    """It stays on this machine, has no error, weighs less than 500 kB on an empty cache, and follows the system."""
-    answers: list[Response] = []
+    """It stays on this machine, has no error, and follows the system."""
     with visiting(browser, url, viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as page:
-        page.on("response", lambda answer: answers.append(answer))
         page.goto(name, wait_until="networkidle")
-        assert 300_000 < sum(len(answer.body()) for answer in answers) < MOST_BYTES
         _assert_no_barriers(page)
 
 
