@@ -160,21 +160,13 @@ for ledger in (MemoryLedger(), SqlLedger("sqlite:///" + os.path.join({folder!r},
 _NEEDED_HERE: Final = {"socket": {"AF_UNIX"}, "select": {"epoll"}}
 
 
-def _run(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, timeout=50
-    )
-
-
-def _hiding() -> str:
-    names = {owner: sorted(set(hidden) - _NEEDED_HERE.get(owner, set())) for owner, hidden in _NAMES.items()}
-    return _HIDDEN.format(modules=sorted(_MODULES), names=names)
-
-
 @pytest.mark.artefact
 @pytest.mark.outside
 def test_calls_and_webhooks_work_without_it(tmp_path: Path) -> None:
     """A client asks, and a wallet in memory and one on SQLite answer, where nothing of Unix can be found."""
-    done = _run(_hiding() + _WORK.format(folder=str(tmp_path)))
+    names = {owner: sorted(set(hidden) - _NEEDED_HERE.get(owner, set())) for owner, hidden in _NAMES.items()}
+    program = _HIDDEN.format(modules=sorted(_MODULES), names=names) + _WORK.format(folder=str(tmp_path))
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["ClosedBet 750 True"] * 2

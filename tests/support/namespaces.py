@@ -106,11 +106,11 @@ class Network:
         machines: Machines by name.
     """
 
-    def __init__(self, *names: str, seed: int = 0) -> None:
+    def __init__(self, *names: str) -> None:
         self.machines: dict[str, Machine] = {}
         self._switch: subprocess.Popen[str] | None = None
         try:
-            self._start(names, seed)
+            self._start(names)
         except BaseException:
             self.close()
             raise
@@ -121,7 +121,7 @@ class Network:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def _start(self, names: Sequence[str], seed: int) -> None:
+    def _start(self, names: Sequence[str]) -> None:
         with contextlib.ExitStack() as ours:
             devices = []
             for number, name in enumerate(names):
@@ -129,7 +129,7 @@ class Network:
                 devices.append(self.machines[name].plug_in())
                 ours.callback(os.close, devices[-1])
             self._switch = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(seed), *map(str, devices)],
+                [sys.executable, "-m", __name__, *map(str, devices)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=devices,
@@ -265,9 +265,5 @@ class _Switch:
             os.write(device, packet)
 
 
-def _main(seed: str, *devices: str) -> None:
-    _Switch([int(device) for device in devices], Random(int(seed))).run()
-
-
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _Switch([int(device) for device in sys.argv[1:]], Random(0)).run()
