@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import growth
 from benchmarks.__main__ import SUITES
-from benchmarks.races import Comparison, Finding, Race, Turn, as_table, run, summary
+from benchmarks.races import Comparison, Race, Turn, as_table, run, summary
 
 ROOT = Path(__file__).parent.parent
 
@@ -98,14 +98,9 @@ def test_a_missed_goal_is_said_plainly(
     ours: float, goal: float | None, is_rate: bool, verdict: str, last_words: str
 ) -> None:
     """The ratio of costs, or of rates, decides, the goal itself included."""
-    finding = _raced(lambda _: ours, lambda _: 1.0, goal=goal, is_rate=is_rate)
+    turns: dict[str, Turn] = {"ours": lambda _: ours, "peer": lambda _: 1.0}
+    (finding,) = run(Race(turns, [Comparison("ours", "peer", goal)], 1, rounds=5, is_rate=is_rate))
     assert finding.verdict == verdict
     assert finding.ratio == pytest.approx(ours)
     assert ("MISSED" in as_table([finding])) is (verdict == "MISSED")
     assert summary([finding]) == last_words
-
-
-def _raced(ours: Turn, peer: Turn, *, goal: float | None = None, is_rate: bool = False) -> Finding:
-    race = Race({"ours": ours, "peer": peer}, [Comparison("ours", "peer", goal)], 1, rounds=5, is_rate=is_rate)
-    (finding,) = run(race)
-    return finding

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from venv import create
 from wsgiref.types import StartResponse, WSGIEnvironment
@@ -22,10 +21,6 @@ _CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 _DATED = "## [1.2.0] - 2026-11-30\n"
 
 
-def _bom(*names: str) -> dict[str, Any]:
-    return {"components": [{"name": name} for name in names]}
-
-
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
@@ -36,7 +31,7 @@ def _bom(*names: str) -> dict[str, Any]:
 )
 def test_what_an_sbom_has_to_list(names: list[str], problem: str | None) -> None:
     """What runs in production, and nothing that only builds or tests."""
-    said = release.problem_of_sbom(_bom(*names))
+    said = release.problem_of_sbom({"components": [{"name": name} for name in names]})
     assert said is None if problem is None else problem in str(said)
 
 
