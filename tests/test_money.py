@@ -2,6 +2,8 @@
 
 import decimal
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
 
@@ -18,6 +20,21 @@ ANY_AMOUNT = strategies.builds(
     strategies.integers(-30, 30),
 )
 _PLAIN_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+
+
+@contextmanager
+def hostile_context() -> Iterator[None]:
+    """Two digits of precision, and every trap set: what an application may have done to the thread."""
+    every_trap = [
+        decimal.Clamped,
+        decimal.FloatOperation,
+        decimal.Inexact,
+        decimal.Rounded,
+        decimal.Subnormal,
+        decimal.InvalidOperation,
+    ]
+    with decimal.localcontext(decimal.Context(prec=2, Emax=2, Emin=-2, traps=every_trap)):
+        yield
 
 
 @given(ANY_CENTS)
@@ -156,15 +173,7 @@ def test_written_amounts_are_json_numbers_of_the_same_value(amount: Decimal) -> 
 def test_no_conversion_asks_the_decimal_context() -> None:
     """An application that narrows or traps its decimal context gets the same cents and units (spec §2.4, §2.7)."""
     long = Decimal("12345678901234567.89")
-    every_trap = [
-        decimal.Clamped,
-        decimal.FloatOperation,
-        decimal.Inexact,
-        decimal.Rounded,
-        decimal.Subnormal,
-        decimal.InvalidOperation,
-    ]
-    with decimal.localcontext(decimal.Context(prec=2, Emax=2, Emin=-2, traps=every_trap)):
+    with hostile_context():
         assert str(amount_from_cents(1234567890123456789)) == "12345678901234567.89"
         assert cents_from_amount(long) == 1234567890123456789
         assert json_number(long) == "12345678901234567.89"
