@@ -20,7 +20,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import ModuleType
@@ -48,10 +48,8 @@ def _become(args: Sequence[str], environ: Mapping[str, str], open_files: int | N
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()
-    tracker = vars(resource_tracker)["_resource_tracker"]
-    for fd in (vars(forkserver)["_forkserver"]._forkserver_alive_fd, tracker._fd):
-        os.close(fd)  # It does not keep our process of forks, and has its own tracker.
-    tracker._fd = None
+    os.closerange(len(streams), 256)
+    vars(resource_tracker)["_resource_tracker"]._fd = None
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     os.environ.clear()
     os.environ.update(environ)
