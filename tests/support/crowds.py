@@ -10,7 +10,6 @@ import select
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from multiprocessing.synchronize import Barrier as BarrierOfProcesses
 from threading import Barrier
 from typing import TYPE_CHECKING
@@ -19,11 +18,10 @@ from game_operator.ledger import Outcome, SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
-from tests.support.sources import sources
 from tests.support.traffic import Answer, Apply, Log, deliver
 
 if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 PATIENCE_SECONDS = 30.0
 
@@ -68,15 +66,12 @@ def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
         return in_threads(ledger.apply, shares)
 
 
-@cache
-def worker_context() -> "ForkServerContext":
-    """Return how workers begin: as children of one process that has loaded the command and the tests' own workers."""
+def worker_context(*modules: str) -> "SpawnContext | ForkServerContext":
+    """Return how workers begin: as children of a process that has loaded *modules* once, where the system has that."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    command = ("game_operator/cli/", "game_operator_testkit/cli/", "game_operator_testkit/sandbox/")
-    ours = [name.removesuffix(".py").replace("/", ".") for name in sources() if name.startswith(command)]
-    ours += [__name__, "tests.support.forked", "tests.support.maintain_process"]
-    libraries = ("h11", "httpcore", "httptools", "httpx", "jinja2", "jwt", "psycopg", "pytest", "uvicorn", "uvloop")
-    context.set_forkserver_preload([*libraries, *(name for name in ours if not name.endswith("__"))])
+    context.set_forkserver_preload([__name__, *modules])
     return context
 
 

@@ -54,7 +54,7 @@ class Maintainer:
             fate: ``die_at``, the number of the step before which to die; with ``delay``, so many seconds after it
                 begins. ``tell_at``, the one at which ``told`` returns.
         """
-        context = worker_context()
+        context = worker_context(__name__)
         self._heard, says = context.Pipe(duplex=False)
         self._process = context.Process(target=_work, args=(says, url, str(archive), fate), daemon=True)
         self._process.start()
