@@ -326,6 +326,7 @@ def test_a_token_around_the_limit_of_length(private_key: RSAPrivateKey) -> None:
             high = middle
     assert 16_380 < len(longest) <= 16_384
     assert tokens.decode(longest, instance_id="i1").extra == {"x": "y" * low}
+    assert launch_url("https://play.example/{token}", f"a.b.{'c' * 16_380}")
     with pytest.raises(SessionTokenError, match="it has 16385 characters"):
         tokens.decode("a" * 16_385, instance_id="i1")
     with pytest.raises(SessionTokenError, match="cannot be read"):
