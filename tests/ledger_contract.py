@@ -23,10 +23,9 @@ from game_operator.models.webhooks import FreeBet, WebhookCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, some_of_each_end, withdraw
-from tests.support.ledgers import AnyLedger, Work
+from tests.support.ledgers import AnyLedger, InMemory, Work
 from tests.support.seeds import random_of
 from tests.support.times import is_now
-from tests.support.twin import Twin
 
 __all__ = ["AtOnceContract", "DatabaseContract", "LedgerContract", "World"]
 
@@ -870,7 +869,10 @@ class LedgerContract(_Worlds):
 
 def _same_as_in_memory(world: World, random: Random, steps: int) -> None:
     """Apply *steps* random calls of a small hostile world to this ledger and to one in memory; hold them alike."""
-    twin = Twin({world.p1: OPENING_CENTS, world.p2: OPENING_CENTS})
+    twin, players = InMemory(), (world.p1, world.p2)
+    twin.add_source(world.source)
+    for player in players:
+        twin.open_account(player, amount_from_cents(OPENING_CENTS))
     profiles = [
         Profile(),
         Profile(unknown_rollback="success"),
@@ -884,12 +886,11 @@ def _same_as_in_memory(world: World, random: Random, steps: int) -> None:
         under = random.choice(terms) if random.random() < 0.05 else terms[0]
         told, expected = world.apply(call, under), twin.apply(call, under)
         assert _said(told) == _said(expected), f"step {step}: {call}"
-    assert [world.ledger.balance(player) for player in (world.p1, world.p2)] == [
-        twin.accounts[player].balance_cents for player in (world.p1, world.p2)
-    ]
-    mine = {bet.bet_id: _lasting(bet) for bet in world.ledger.bets(source=world.source)}
-    assert mine == {bet.bet_id: _lasting(bet) for bet in twin.bets.values()}
-    assert set(world.anomalies()) == twin.anomalies
+    assert [world.ledger.balance(player) for player in players] == [twin.balance(player) for player in players]
+    mine, its = ({bet.bet_id: _lasting(bet) for bet in each.bets(source=world.source)} for each in (world.ledger, twin))
+    assert mine == its
+    assert set(world.anomalies()) == set(twin.anomalies(world.source))
+    twin.close()
 
 
 def _said(outcome: Outcome) -> tuple[object, ...]:

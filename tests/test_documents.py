@@ -6,7 +6,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -22,6 +21,7 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.generated_pages import generated_pages
+from tests.support.servers import wait_until_it_listens
 from tests.support.webhooks import read_reply, signed
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -213,20 +213,8 @@ def _served(scripts: Path, arguments: list[str]) -> Iterator[int]:
         [scripts / "uvicorn", *arguments, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        _wait_for(port)
+        wait_until_it_listens(port, server)
         yield port
     finally:
         server.terminate()
         server.wait(50)
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 50
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            assert time.monotonic() < deadline, "uvicorn does not listen"
-            time.sleep(0.05)
-        else:
-            return

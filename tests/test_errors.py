@@ -92,9 +92,6 @@ ERRORS: list[GameOperatorError] = [
     errors.OutcomeUnknownError(
         "exists", reference_id="r-1", instance_id="i-1", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, attempts=2
     ),
-    errors.FreeBetRejectedError(
-        "exists", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, reference_id="r-1", **ANSWER
-    ),
     errors.FreeBetRejectedError("new", error_code="NEW_CODE", reference_id="r-1", **ANSWER),
     errors.AuthenticationError("Authentication failed", status_code=401, **ANSWER),
     errors.OperatorInactiveError("inactive", status_code=403, **ANSWER),

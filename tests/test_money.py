@@ -37,12 +37,6 @@ def hostile_context() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(("cents", "text"), [(0, "0.00"), (1, "0.01"), (-1, "-0.01"), (1250, "12.50")])
-def test_cents_as_an_amount(cents: int, text: str) -> None:
-    """Always two decimals, and nothing is below zero but what is."""
-    assert str(amount_from_cents(cents)) == text
-
-
 @given(ANY_CENTS)
 @examples(150)
 def test_units_are_a_hundredth_of_cents(cents: int) -> None:

@@ -1,4 +1,4 @@
-"""The list of faults that ``tools/planted_faults.py`` plants (tests/support/mutation_page.py) is one of this code."""
+"""The list of faults that ``tools/planted_faults.py`` plants (tests/support/generated_pages.py) is one of this code."""
 
 import re
 import runpy

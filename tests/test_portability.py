@@ -116,27 +116,6 @@ def test_only_what_every_system_has_is_used() -> None:
     assert {file: uses for file, uses in found.items() if uses} == _AS_PSYCOPG
 
 
-@pytest.mark.parametrize(
-    ("code", "uses"),
-    [
-        pytest.param("import fcntl", ["fcntl"], id="a module"),
-        pytest.param("from resource import getrlimit", ["resource"], id="a name of a module"),
-        pytest.param("try:\n    import pwd\nexcept ImportError:\n    pwd = None", [], id="a missing module"),
-        pytest.param("import os\nos.register_at_fork(f)", ["os.register_at_fork"], id="a function"),
-        pytest.param("if hasattr(os, 'fork'):\n    os.fork()", [], id="a function that is looked for"),
-        pytest.param(
-            "def f():\n    if not hasattr(os, 'nice'):\n        return\n    os.nice(1)", [], id="an early return"
-        ),
-        pytest.param("if late:\n    raise Late\nos.nice(1)", ["os.nice"], id="an early end for another reason"),
-        pytest.param("s.setsockopt(1, socket.SO_REUSEPORT, 1)", ["socket.SO_REUSEPORT"], id="an option of a socket"),
-        pytest.param("os.path.join(a, b); signal.SIGINT; os.getpid()", [], id="what every system has"),
-    ],
-)
-def test_the_reader_finds_what_only_unix_has(code: str, uses: list[str]) -> None:
-    """Each kind of use is found, and none where the code looks first."""
-    assert list(_only_unix(ast.parse(code))) == uses
-
-
 #: Dependencies are imported first: they have their own ways on each system.
 _HIDDEN: Final = """
 import anyio, asyncio, concurrent.futures, cryptography.hazmat.primitives.asymmetric.rsa, decimal, httpcore, httpx, json
@@ -181,21 +160,13 @@ for ledger in (MemoryLedger(), SqlLedger("sqlite:///" + os.path.join({folder!r},
 _NEEDED_HERE: Final = {"socket": {"AF_UNIX"}, "select": {"epoll"}}
 
 
-def _run(program: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, timeout=50
-    )
-
-
-def _hiding() -> str:
-    names = {owner: sorted(set(hidden) - _NEEDED_HERE.get(owner, set())) for owner, hidden in _NAMES.items()}
-    return _HIDDEN.format(modules=sorted(_MODULES), names=names)
-
-
 @pytest.mark.artefact
 @pytest.mark.outside
 def test_calls_and_webhooks_work_without_it(tmp_path: Path) -> None:
     """A client asks, and a wallet in memory and one on SQLite answer, where nothing of Unix can be found."""
-    done = _run(_hiding() + _WORK.format(folder=str(tmp_path)))
+    names = {owner: sorted(set(hidden) - _NEEDED_HERE.get(owner, set())) for owner, hidden in _NAMES.items()}
+    program = _HIDDEN.format(modules=sorted(_MODULES), names=names) + _WORK.format(folder=str(tmp_path))
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=50)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["ClosedBet 750 True"] * 2

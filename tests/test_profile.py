@@ -124,45 +124,34 @@ def test_values_that_cannot_be(name: str, values: list[object], problem: str) ->
         pytest.param({"withdraw_actions": ("BET", "bet")}, "differ in case alone", id="two that derive one tx_id"),
         pytest.param({"claim_types": ("BET",)}, "cannot have BET", id="every settled bet a claim"),
         pytest.param({"spent_actions": ("BET",)}, "but BET, not 'BET'", id="bets that are never settled"),
-    ],
-)
-def test_actions_that_would_be_mistaken(settings: dict[str, Any], problem: str) -> None:
-    """Actions decide what a call is and which tx_id it gets: none may stand for two things (docs/decisions/0010)."""
-    with pytest.raises(ConfigurationError, match=problem):
-        Profile(**settings)
-
-
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
-        pytest.param({"user_id": ("u",)}, "fields has no 'user_id'", id="unknown"),
-        pytest.param({"amount": ("u",)}, "no 'amount'. Did you mean amount_cents\\?", id="the name in the body"),
-        pytest.param({"player_id.bogus": ("u",)}, "fields has no 'player_id.bogus'", id="an unknown operation"),
-        pytest.param({"player_id": "user"}, "must be a sequence of names", id="text would be letters"),
-        pytest.param({"player_id": ("a\nb",)}, "must be a sequence of names", id="a line's end"),
-        pytest.param({"player_id": ("\ud800",)}, "must be a sequence of names", id="a lone surrogate"),
-        pytest.param({"player_id": ()}, "player_id must have a name: a withdraw", id="no player"),
+        pytest.param({"fields": {"user_id": ("u",)}}, "fields has no 'user_id'", id="unknown"),
+        pytest.param({"fields": {"amount": ("u",)}}, "no 'amount'. Did you mean amount_cents\\?", id="a body's name"),
+        pytest.param({"fields": {"player_id.bogus": ("u",)}}, "fields has no 'player_id.bogus'", id="unknown call"),
+        pytest.param({"fields": {"player_id": "user"}}, "must be a sequence of names", id="text would be letters"),
+        pytest.param({"fields": {"player_id": ("a\nb",)}}, "must be a sequence of names", id="a line's end"),
+        pytest.param({"fields": {"player_id": ("\ud800",)}}, "must be a sequence of names", id="a lone surrogate"),
+        pytest.param({"fields": {"player_id": ()}}, "player_id must have a name: a withdraw", id="no player"),
         pytest.param(
-            {"amount_cents": ("sum",)},
+            {"fields": {"amount_cents": ("sum",)}},
             "does not replace the default of amount_cents.withdraw. Give that one as well",
             id="a name that two calls would not hear of",
         ),
         pytest.param(
-            {"action.deposit": ("action",), "amount_cents.deposit": ("amount",)},
+            {"fields": {"action.deposit": ("action",), "amount_cents.deposit": ("amount",)}},
             "a withdraw's body could be sent to /deposit",
             id="a deposit that looks like a withdraw",
         ),
         pytest.param(
-            {"action.deposit": (), "amount_cents.deposit": ("wager", "amount")},
+            {"fields": {"action.deposit": (), "amount_cents.deposit": ("wager", "amount")}},
             "a withdraw's body could be sent to /deposit",
             id="a deposit with nothing of its own",
         ),
     ],
 )
-def test_names_that_cannot_work(fields: Any, problem: str) -> None:
-    """What would never be found, or could be found in another call, is refused at once (docs/decisions/0010)."""
+def test_what_would_be_mistaken(settings: dict[str, Any], problem: str) -> None:
+    """Actions and names that stand for two things, or would never be found, are refused (docs/decisions/0010)."""
     with pytest.raises(ConfigurationError, match=problem.replace(".", r"\.")):
-        Profile(fields=fields)
+        Profile(**settings)
 
 
 def test_names_are_laid_over_the_defaults() -> None:

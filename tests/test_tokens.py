@@ -4,13 +4,14 @@ import base64
 import hmac
 import json
 import pickle
-import traceback
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import reduce
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jwt
@@ -107,44 +108,25 @@ def test_data_holds_what_is_given(arguments: JsonObject, data: JsonObject, token
         assert getattr(claims, name) == arguments.get(name)
 
 
-@pytest.mark.parametrize("name", ["iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"])
-def test_the_claims_of_the_builder_cannot_be_replaced(name: str, tokens: SessionTokenBuilder) -> None:
-    """claims= may add, never replace (spec §5)."""
-    with pytest.raises(ConfigurationError, match=f"may not name {name}: the builder sets"):
-        tokens.build(player_id="p1", instance_id="i1", claims={"mine": 1, name: "x"})
-
-
-@pytest.mark.parametrize(
-    ("claims", "error", "words"),
-    [
-        pytest.param({"x": [{"y": 1.5}]}, TypeError, "float.*Give a Decimal", id="a float deep down"),
-        pytest.param([("x", 1)], TypeError, "claims must be a mapping, not list", id="pairs"),
-        pytest.param({"x": Decimal("1E+999999")}, SessionTokenError, "finite", id="a number without end"),
-        pytest.param({"x": "\ud800"}, SessionTokenError, "surrogates not allowed", id="a lone surrogate"),
-        pytest.param({"x": "y" * 20_000}, SessionTokenError, "Put less into claims=", id="too much"),
-    ],
-)
-def test_claims_that_json_cannot_carry_are_refused(
-    claims: Any, error: type[Exception], words: str, tokens: SessionTokenBuilder
-) -> None:
-    """Nothing is rounded, and nothing is built that no reader would take (spec §5)."""
-    with pytest.raises(error, match=words):
-        tokens.build(player_id="p1", instance_id="i1", claims=claims)
-
-
-@pytest.mark.slow
-def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) -> None:
-    """Depth ends in a SessionTokenError, not in a RecursionError (spec §5)."""
-    deep: JsonObject = {}
-    for _ in range(100_000):
-        deep = {"d": deep}
-    with pytest.raises(SessionTokenError, match="cannot carry these claims"):
-        tokens.build(player_id="p1", instance_id="i1", claims=deep)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
+        *(
+            pytest.param({"claims": {"mine": 1, name: "x"}}, ConfigurationError, f"may not name {name}: ", id=name)
+            for name in ("iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data")
+        ),
+        pytest.param({"claims": {"x": [{"y": 1.5}]}}, TypeError, "float.*Give a Decimal", id="claims: a float"),
+        pytest.param({"claims": [("x", 1)]}, TypeError, "claims must be a mapping, not list", id="claims: pairs"),
+        pytest.param({"claims": {"x": Decimal("1E+999999")}}, SessionTokenError, "finite", id="claims: without end"),
+        pytest.param({"claims": {"x": "\ud800"}}, SessionTokenError, "surrogates", id="claims: a lone surrogate"),
+        pytest.param({"claims": {"x": "y" * 20_000}}, SessionTokenError, "Put less into", id="claims: too much"),
+        pytest.param(
+            {"claims": reduce(lambda inner, _: {"d": inner}, range(100_000), JsonObject())},
+            SessionTokenError,
+            "cannot carry these claims",
+            id="claims: nested beyond reason",
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"balance": 12.5}, TypeError, "balance must be of type Decimal, not float", id="balance: float"),
         pytest.param({"balance": Decimal("1E+65")}, SessionTokenError, "amount of money", id="balance: too large"),
         pytest.param({"name": 7}, TypeError, "name must be of type str, not int", id="name: int"),
@@ -156,7 +138,7 @@ def test_claims_nested_beyond_reason_are_refused(tokens: SessionTokenBuilder) ->
 def test_arguments_that_do_not_fit_are_refused(
     arguments: JsonObject, error: type[Exception], words: str, tokens: SessionTokenBuilder
 ) -> None:
-    """Types are exact, ids are not empty, and each error names its argument (spec §5)."""
+    """Claims only add and are never rounded, types are exact, ids are not empty; the error names which (spec §5)."""
     with pytest.raises(error, match=words):
         tokens.build(**{"player_id": "p1", "instance_id": "i1", **arguments})
 
@@ -172,28 +154,18 @@ def test_a_lifetime_from_a_second_to_three_hours(seconds: int, private_key: RSAP
 
 
 @pytest.mark.parametrize(
-    ("lifetime", "error"),
-    [
-        pytest.param(timedelta(milliseconds=999), ConfigurationError, id="under a second"),
-        pytest.param(timedelta(seconds=1.5), ConfigurationError, id="no whole seconds"),
-        pytest.param(timedelta(hours=3, seconds=1), ConfigurationError, id="3 hours and a second"),
-        pytest.param(900, TypeError, id="a number"),
-    ],
-)
-def test_any_other_lifetime_is_refused(lifetime: Any, error: type[Exception], private_key: RSAPrivateKey) -> None:
-    """Over 3 hours, under a second and between two seconds no token is made (spec §5)."""
-    with pytest.raises(error, match=r"from 1 second to 3 hours|must be a timedelta"):
-        SessionTokenBuilder("acme", private_key, lifetime=lifetime)
-
-
-@pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         pytest.param({"operator_id": ""}, ConfigurationError, "operator id is empty", id="no operator"),
         pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="an operator that is no text"),
         pytest.param({"key_id": ""}, ConfigurationError, "key id is empty", id="an empty key id"),
         pytest.param({"key_id": 7}, TypeError, "key_id must be a str", id="a key id that is no text"),
+        pytest.param({"operator_id": "ac:me"}, ConfigurationError, "without a colon", id="an operator with a colon"),
         pytest.param({"passphrase": "p"}, SigningKeyError, "passphrase", id="a passphrase too many"),
+        pytest.param({"lifetime": timedelta(milliseconds=999)}, ConfigurationError, "from 1 s", id="under a second"),
+        pytest.param({"lifetime": timedelta(seconds=1.5)}, ConfigurationError, "from 1 second", id="no whole seconds"),
+        pytest.param({"lifetime": timedelta(hours=3, seconds=1)}, ConfigurationError, "to 3 hours", id="over 3 hours"),
+        pytest.param({"lifetime": 900}, TypeError, "must be a timedelta", id="a lifetime that is a number"),
     ],
 )
 def test_a_builder_that_cannot_work_is_refused(
@@ -238,29 +210,14 @@ FOREVER = 10**30
 
 
 @pytest.mark.parametrize(
-    ("claims", "words"),
-    [
-        pytest.param(good(aud="i2"), "opens instance 'i2', not 'i1'.*its own instance", id="another instance"),
-        pytest.param(good(iss="other"), "'other' issued it, not 'acme'.*issuer's key", id="another operator"),
-        pytest.param(good(iat=NOW - 900, exp=NOW), "has expired.*Build a new one", id="expired this second"),
-        pytest.param(good(iat=FOREVER, exp=FOREVER + 900), "not valid yet", id="both beyond any date"),
-        pytest.param(good(data={"balance": 1e80}), "balance is not an amount", id="balance beyond any purse"),
-    ],
-)
-def test_a_genuine_token_that_does_not_fit_is_refused(
-    claims: JsonObject, words: str, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
-) -> None:
-    """A good signature is not enough: claims, audience and times are checked, and the error says which (spec §5)."""
-    assert tokens.decode(signed(private_key, good()), instance_id="i1").player_id == "p1"
-    with pytest.raises(SessionTokenError, match=words):
-        tokens.decode(signed(private_key, claims), instance_id="i1")
-
-
-@pytest.mark.parametrize(
     ("claims", "leeway", "words"),
     [
+        pytest.param(good(), timedelta(0), None, id="all fits"),
+        pytest.param(good(aud="i2"), timedelta(0), "opens instance 'i2', not 'i1'.*its own instance", id="aud"),
+        pytest.param(good(iss="other"), timedelta(0), "'other' issued it, not 'acme'.*issuer's key", id="iss"),
+        pytest.param(good(data={"balance": 1e80}), timedelta(0), "balance is not an amount", id="beyond any purse"),
         pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.76), None, id="exp within"),
-        pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.75), "has expired", id="exp at the limit"),
+        pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.75), "expired.*Build", id="exp at the limit"),
         pytest.param(good(iat=NOW - 900, exp=NOW - 60), timedelta(seconds=61), None, id="exp a minute ago"),
         pytest.param(good(iat=NOW + 1), timedelta(seconds=0.24), "not valid yet", id="iat beyond it"),
         pytest.param(good(nbf=NOW + 1), timedelta(seconds=0.25), None, id="nbf at the limit"),
@@ -270,10 +227,10 @@ def test_a_genuine_token_that_does_not_fit_is_refused(
         pytest.param(good(iat=-(10**12), exp=-(10**12)), timedelta.max, "years 1 to 9999", id="before any date"),
     ],
 )
-def test_a_leeway_holds_for_each_time(
+def test_a_genuine_token_has_to_fit(
     claims: JsonObject, leeway: timedelta, words: str | None, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
 ) -> None:
-    """iat, nbf and exp may be off by it and no more; a token never lives longer for it (docs/decisions/0005)."""
+    """A good signature is not enough (spec §5). Times may be off by a leeway and no more (docs/decisions/0005)."""
     token = signed(private_key, claims)
     if words is None:
         assert tokens.decode(token, instance_id="i1", leeway=leeway).token_id == good()["jti"]
@@ -369,6 +326,7 @@ def test_a_token_around_the_limit_of_length(private_key: RSAPrivateKey) -> None:
             high = middle
     assert 16_380 < len(longest) <= 16_384
     assert tokens.decode(longest, instance_id="i1").extra == {"x": "y" * low}
+    assert launch_url("https://play.example/{token}", f"a.b.{'c' * 16_380}")
     with pytest.raises(SessionTokenError, match="it has 16385 characters"):
         tokens.decode("a" * 16_385, instance_id="i1")
     with pytest.raises(SessionTokenError, match="cannot be read"):
@@ -425,20 +383,6 @@ def test_the_instance_has_to_be_named(tokens: SessionTokenBuilder) -> None:
         tokens.decode(token, instance_id=None)  # type: ignore[arg-type] # what is tested
 
 
-def test_building_and_reading_go_by_one_clock(private_key: RSAPrivateKey) -> None:
-    """A token is valid from its second on, up to the second before it expires (spec §5)."""
-    time = [NOW + 0.999]
-    tokens = SessionTokenBuilder("acme", private_key, clock=lambda: time[0])
-    token = tokens.build(player_id="p1", instance_id="i1")
-    for now, valid in ((NOW - 0.001, False), (NOW, True), (NOW + 899.999, True), (NOW + 900, False)):
-        time[0] = now
-        if valid:
-            assert tokens.decode(token, instance_id="i1").issued_at.timestamp() == NOW
-        else:
-            with pytest.raises(SessionTokenError, match=r"not valid yet|expired"):
-                tokens.decode(token, instance_id="i1")
-
-
 def test_a_builder_follows_a_frozen_clock(private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a clock of its own, a builder made before the time is frozen goes by ``time.time`` (spec §5)."""
     tokens = SessionTokenBuilder("acme", private_key)
@@ -468,13 +412,6 @@ class AsyncRemote(Remote):
 
     async def sign(self, message: bytes) -> bytes:  # type: ignore[override] # a twin, not a stand-in
         return super().sign(message)
-
-
-class Short:
-    """A signer with a key of 1,024 bits."""
-
-    def sign(self, message: bytes) -> bytes:
-        return b"x" * 128
 
 
 def test_a_signer_that_tells_no_public_key_needs_one(
@@ -509,8 +446,8 @@ async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key
 
 
 async def test_a_signature_that_is_none_makes_no_token() -> None:
-    """What no reader would verify is not handed out (spec §5)."""
-    tokens = SessionTokenBuilder("acme", Short())
+    """What no reader would verify is not handed out: that of a key of 1,024 bits (spec §5)."""
+    tokens = SessionTokenBuilder("acme", SimpleNamespace(sign=lambda _: b"x" * 128))
     with pytest.raises(SigningKeyError, match="128 bytes"):
         tokens.build(player_id="p1", instance_id="i1")
     with pytest.raises(SigningKeyError, match="128 bytes"):
@@ -640,9 +577,4 @@ def test_a_key_in_place_of_the_operator_id_is_refused_and_not_shown(
     for build in builds:
         with pytest.raises(ConfigurationError, match=r"looks like a key, which is not shown") as info:
             build()
-        shown = traceback.TracebackException.from_exception(info.value, capture_locals=True)
-        frames = [frame for frame in shown.stack if "/src/game_operator/" in frame.filename]
-        assert frames
-        assert not [frame for frame in frames if "MIIEvQ-secret" in str(frame.locals)]
-    with pytest.raises(ConfigurationError, match="without a colon"):
-        SessionTokenBuilder("ac:me", private_key)
+        assert "MIIEvQ-secret" not in everything_told(info.value)

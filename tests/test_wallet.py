@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,19 +111,15 @@ async def test_anomalies_of_the_receiver() -> None:
 
 async def test_a_ledger_that_keeps_no_anomalies() -> None:
     """A Ledger of the operator's own need not keep them."""
+    outcome = Outcome(code=None, balance_cents=Cents(7), at_millis=0)
 
-    class Plain:
-        def apply(self, call: WebhookCall, *, terms: Terms) -> Outcome:
-            return Outcome(code=None, balance_cents=Cents(7), at_millis=0)
+    async def apply(_call: WebhookCall, *, terms: Terms) -> Outcome:
+        return outcome
 
-    class Awaited:
-        async def apply(self, call: WebhookCall, *, terms: Terms) -> Outcome:
-            return Outcome(code=None, balance_cents=Cents(7), at_millis=0)
-
-    plain: Any = Plain()  # Any: it has what this test needs of a ledger.
+    plain: Any = SimpleNamespace(apply=lambda _call, *, terms: outcome)  # Any: what this test needs of a ledger.
     Wallet(plain).keep_anomaly("deposit", "unreadable", b"{")
     assert Wallet(plain).withdraw(withdraw()).balance_cents == 7
-    awaited = AsyncWallet(Awaited())
+    awaited = AsyncWallet(SimpleNamespace(apply=apply))
     await awaited.keep_anomaly("deposit", "unreadable", b"{")
     assert (await awaited.withdraw(withdraw())).balance_cents == 7
 

@@ -6,7 +6,7 @@ Change the code that decides about money, one small change at a time, and see th
 It runs mutmut (``make .venv/fuzz``) in a copy of the checkout, each file with its own tests. ``mutations.toml`` lists,
 for each function, the numbers of the mutants that were caught. A mutant that was caught must be caught again;
 ``--record`` writes the list anew. mutmut numbers a function's mutants in their order, so a function that changes is
-recorded anew, after a look at what it leaves. tests/support/mutation_page.py says what is left, and why.
+recorded anew, after a look at what it leaves. tests/support/generated_pages.py says what is left, and why.
 """
 
 import json

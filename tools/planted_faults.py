@@ -1,5 +1,5 @@
 """
-Plant faults in a copy of the package, one at a time, and see which test notices (tests/support/mutation_page.py).
+Plant faults in a copy of the package, one at a time, and see which test notices (tests/support/generated_pages.py).
 
     python tools/planted_faults.py [--record] [MODULE …]
 

@@ -301,6 +301,21 @@ def test_the_commands_of_the_testkit_without_it(both: dict[str, Built], tmp_path
 
 
 @pytest.mark.artefact
+@pytest.mark.timeout(600)
+def test_every_name_has_a_type(both: dict[str, Built], tmp_path: Path) -> None:
+    """All of the package, and not only what is public, in the wheel that users install."""
+    with zipfile.ZipFile(both[_SDK].wheel) as wheel:
+        wheel.extractall(tmp_path)
+    (tmp_path / "pyrefly.toml").touch()  # Else it looks for settings in the folders above.
+    pyrefly = str(Path(sys.executable).with_name("pyrefly"))
+    where = ("--search-path", str(tmp_path), "--python-interpreter-path", sys.executable)
+    command = [pyrefly, "coverage", "check", "--fail-under", "100", *where, "--output-format", "min-text", _SDK]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "100.00%" in checked.stdout + checked.stderr
+
+
+@pytest.mark.artefact
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 def test_make_dist_in_a_fresh_clone(tmp_path: Path) -> None:

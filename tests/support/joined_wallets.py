@@ -4,12 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import (
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    nullcontext,
-)
+from contextlib import asynccontextmanager, closing, contextmanager, nullcontext
 from functools import partial
 from inspect import isawaitable
 from typing import Any, NamedTuple, TypeAlias

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import psycopg
 
 from game_operator.cli import main
-from game_operator.cli.app import run as run  # Imported before the first fork.
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain, retention, verify
 from tests.support.crowds import worker_context

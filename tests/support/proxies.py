@@ -4,14 +4,13 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.servers import PATIENCE_SECONDS, RawClient, request_bytes
+from tests.support.servers import PATIENCE_SECONDS, RawClient, request_bytes, wait_until_it_listens
 
 # Debian puts some where only root looks.
 _FOLDERS = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
@@ -104,7 +103,7 @@ def behind(name: str, wallet: int, folder: Path, lines: str = "") -> Iterator[in
             [program, *command[1:], str(file)], stdout=out, stderr=out, env={**os.environ, "HOME": str(folder)}
         )
     try:
-        _wait_for(port, process, log)
+        wait_until_it_listens(port, process, log)
         yield port
     finally:
         process.terminate()  # Not a kill, which nginx's workers would survive.
@@ -117,13 +116,3 @@ def leave_a_request(port: int, path: str, begun: str, *, blank_lines: int) -> No
     with RawClient(port) as client:
         client.send(request_bytes(path, left, {"Connection": "Upgrade", "Upgrade": "foo"}))
         client.reply()
-
-
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < give_up:
-        assert process.poll() is None, log.read_text()
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"the proxy does not listen: {log.read_text()}")

@@ -7,14 +7,14 @@ another public name, as in "see ``OperatorClient.fetch_bet``": then what that na
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import griffe
 
+from tests.support.api_pages import public_names
 from tests.support.documents import ROOT
 
 #: What users import from, as docs/reference/versions.md lists it.
@@ -58,17 +58,24 @@ class _Part:
 
 
 class Reference:
-    """The docstrings of the public names of *packages*, in their parts *places*."""
+    """The docstrings of the public names, read without importing them."""
 
-    def __init__(self, packages: griffe.ModulesCollection, places: Sequence[str] = PACKAGES) -> None:
-        self._packages, self._places = packages, places
+    def __init__(self) -> None:
+        folders = (ROOT / "src", ROOT / "testkit" / "src")
+        loader = griffe.GriffeLoader(search_paths=folders, docstring_parser="google", allow_inspection=False)
+        for package in ("game_operator", "game_operator_testkit"):
+            loader.load(package)
+        loader.resolve_aliases()
+        self._packages = loader.modules_collection
 
     @cached_property
     def parts(self) -> Mapping[str, _Part]:
         """All public names and their members by path, each definition once."""
         found: dict[str, _Part] = {}
-        for place, name, value in _public_names(self._packages, self._places):
-            path = f"{place}.{name}".lstrip(".")
+        named = [(place, name) for place in PACKAGES for name in public_names(place)]
+        for place, name in named:
+            value = _found(self._packages, place, name)
+            path = f"{place}.{name}".removeprefix("game_operator.")
             found.setdefault(value.path, _Part(path, value))
             if isinstance(value, griffe.Class):
                 for member, each in _public_members(value):
@@ -157,28 +164,6 @@ class Reference:
         return found
 
 
-def loaded(*folders: Path) -> griffe.ModulesCollection:
-    """Return the package in each of *folders*, by default both of ours, read without importing it."""
-    folders = folders or (ROOT / "src", ROOT / "testkit" / "src")
-    loader = griffe.GriffeLoader(search_paths=folders, docstring_parser="google", allow_inspection=False)
-    for folder in folders:
-        (package,) = (each.parent.name for each in folder.glob("*/__init__.py"))
-        loader.load(package)
-    loader.resolve_aliases()
-    return loader.modules_collection
-
-
-def _public_names(
-    packages: griffe.ModulesCollection, places: Sequence[str]
-) -> Iterator[tuple[str, str, griffe.Object]]:
-    """Yield each public name: its place below ``game_operator``, the name, and what it is."""
-    for place in places:
-        module = packages[place]
-        for name in sorted(set(_exported(module))):
-            shown = "" if place == "game_operator" else place.removeprefix("game_operator.")
-            yield shown, name, _found(packages, module, name)
-
-
 def _public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
     """Yield the public members of a class by name, those that it inherits from classes of this package too."""
     for name, found in sorted(owner.all_members.items()):
@@ -186,7 +171,8 @@ def _public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
             yield name, found.final_target if isinstance(found, griffe.Alias) else found
 
 
-def _found(packages: griffe.ModulesCollection, module: griffe.Module, name: str) -> griffe.Object:
+def _found(packages: griffe.ModulesCollection, place: str, name: str) -> griffe.Object:
+    module = packages[place]
     found: griffe.Object | griffe.Alias = module.members[name]
     if isinstance(found, griffe.Module) and name in module.imports:  # It has a function and a module of this name.
         found = packages[module.imports[name]]
@@ -196,16 +182,6 @@ def _found(packages: griffe.ModulesCollection, module: griffe.Module, name: str)
         found = found.members[name]
     assert isinstance(found, griffe.Object)
     return found
-
-
-def _exported(module: griffe.Module) -> Iterable[str]:
-    """Return the names that *module* exports: by ``__all__``, by ``import X as X``, or because it defines them."""
-    if module.exports is not None:
-        return map(str, module.exports)
-    imports = re.findall(r"^\s*from \S+ import (\w+) as \1$", module.source, re.MULTILINE)
-    return imports or [
-        name for name, each in module.members.items() if isinstance(each, griffe.Class) and not name.startswith("_")
-    ]
 
 
 def _about(name: str, text: str) -> str:

@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -60,6 +62,17 @@ def _wait_for(server: uvicorn.Server, thread: threading.Thread) -> None:
         assert thread.is_alive(), "the server did not start"
         assert time.monotonic() < give_up
         time.sleep(0.005)
+
+
+def wait_until_it_listens(port: int, process: "subprocess.Popen[bytes]", log: Path | None = None) -> None:
+    """Wait until *process*, which writes to *log*, takes connections on *port*."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        is_to_come = process.poll() is None and time.monotonic() < give_up
+        assert is_to_come, log.read_text() if log else "it does not listen"
+        time.sleep(0.02)
 
 
 class _Quiet(WSGIRequestHandler):

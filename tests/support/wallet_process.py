@@ -31,20 +31,8 @@ _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 _REPLACED = "The rolling restart has ended"
 
-#: The command, which SIGTERM stops when the other end of its stdin closes, as it does even if its holder is killed.
-_UNTIL_STDIN_ENDS = """
-import os, signal, sys, threading
-from game_operator.cli import main
-
-def wait():
-    # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
-    while os.read(0, 1024):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-threading.Thread(target=wait, daemon=True).start()
-sys.exit(main())
-"""
+#: The command, which SIGTERM stops when who started it ends, even if killed (prctl(2), PR_SET_PDEATHSIG).
+_NEW = "import ctypes, sys; ctypes.CDLL(None).prctl(1, 15); from game_operator.cli import main; sys.exit(main())"
 
 #: After how many seconds a call without an answer is sent again; when there are no more, it is redelivered in the end.
 #: Seconds here are a fiftieth of the service's, or nobody would wait.
@@ -123,10 +111,9 @@ class WalletProcess:
             if self._environment is None:
                 self._process = Forked(command, environ={}, stderr=log.fileno())
             else:
-                command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, *command]
-                # It stops when our end of its input closes: it does not outlive us.
+                command = [sys.executable, "-c", _NEW, *command]
                 self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment, text=True
+                    command, stdout=subprocess.PIPE, stderr=log, env=self._environment, text=True
                 )
         assert self._process.stdout is not None
         said = self._process.stdout.readline()

@@ -97,15 +97,13 @@ def told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
     return status, read_reply(body).code
 
 
-class _Remembers:
+class Handler:
+    """Remembers its calls, answers 100.00, or does what *does* says."""
+
     def __init__(self, does: Callable[[WebhookCall], Any] | None = None) -> None:
         self.calls: list[WebhookCall] = []
         self.anomalies: list[tuple[str, str, bytes]] = []
         self._does = does
-
-
-class Handler(_Remembers):
-    """Remembers its calls, answers 100.00, or does what *does* says."""
 
     def _answer(self, call: WebhookCall) -> Reply:
         self.calls.append(call)
@@ -118,19 +116,18 @@ class Handler(_Remembers):
         self.anomalies.append((operation, anomaly, body))
 
 
-class AsyncHandler(_Remembers):
+class AsyncHandler:
     """The same, awaited; *does* may be async."""
 
+    def __init__(self, does: Callable[[WebhookCall], Any] | None = None) -> None:
+        self._handler = Handler(does)
+        self.calls, self.anomalies = self._handler.calls, self._handler.anomalies
+
     async def _answer(self, call: WebhookCall) -> Reply:
-        self.calls.append(call)
-        if self._does is None:
-            return success(balance_cents=10_000)
-        result: Any = self._does(call)
-        if hasattr(result, "__await__"):
-            result = await result
-        return result  # type: ignore[no-any-return]
+        result: Any = self._handler.withdraw(call)
+        return await result if hasattr(result, "__await__") else result  # type: ignore[no-any-return]
 
     withdraw = deposit = rollback = player_balance = _answer
 
     async def keep_anomaly(self, operation: str, anomaly: str, body: bytes) -> None:
-        self.anomalies.append((operation, anomaly, body))
+        self._handler.keep_anomaly(operation, anomaly, body)
