@@ -1,6 +1,7 @@
 """The benchmarks run; how fast anything is, no test says."""
 
 import gc
+import itertools
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from benchmarks import growth
 from benchmarks.__main__ import SUITES
-from benchmarks.races import Comparison, Race, Turn, as_table, run, summary
+from benchmarks.races import Comparison, Finding, Race, Turn, as_table, run, summary
 
 ROOT = Path(__file__).parent.parent
 
@@ -98,9 +99,31 @@ def test_a_missed_goal_is_said_plainly(
     ours: float, goal: float | None, is_rate: bool, verdict: str, last_words: str
 ) -> None:
     """The ratio of costs, or of rates, decides, the goal itself included."""
-    turns: dict[str, Turn] = {"ours": lambda _: ours, "peer": lambda _: 1.0}
-    (finding,) = run(Race(turns, [Comparison("ours", "peer", goal)], 1, rounds=5, is_rate=is_rate))
+    finding = _raced(lambda _: ours, lambda _: 1.0, goal=goal, is_rate=is_rate)
     assert finding.verdict == verdict
     assert finding.ratio == pytest.approx(ours)
     assert ("MISSED" in as_table([finding])) is (verdict == "MISSED")
     assert summary([finding]) == last_words
+
+
+def test_ratios_are_taken_round_by_round() -> None:
+    """A round that is slow for both sides, on a busy machine, changes no ratio."""
+
+    def twice_as_slow_each_time(seconds: float) -> Turn:
+        costs = (seconds * 2**number for number in itertools.count())
+        return lambda _: next(costs)
+
+    finding = _raced(twice_as_slow_each_time(1.0), twice_as_slow_each_time(2.0))
+    assert (finding.ratio, finding.low, finding.high) == (0.5, 0.5, 0.5)
+
+
+def test_a_turn_that_does_nothing_is_an_error() -> None:
+    """A server that answers nothing is no runner a hundred times slower."""
+    with pytest.raises(RuntimeError, match="ours did nothing in"):
+        _raced(lambda _: 0.0, lambda _: 1.0, is_rate=True)
+
+
+def _raced(ours: Turn, peer: Turn, *, goal: float | None = None, is_rate: bool = False) -> Finding:
+    race = Race({"ours": ours, "peer": peer}, [Comparison("ours", "peer", goal)], 1, rounds=5, is_rate=is_rate)
+    (finding,) = run(race)
+    return finding
