@@ -184,17 +184,25 @@ def test_every_pinned_body_is_tried() -> None:
 @pytest.mark.parametrize("operation", MOVING)
 @pytest.mark.parametrize(
     ("field", "names"),
-    [("bet_id", ("action_id", "bet_id", "reference_id")), ("tx_id", ("tx_id", "transaction_id"))],
+    [
+        ("player_id", ("player_id",)),
+        ("bet_id", ("action_id", "bet_id", "reference_id")),
+        ("tx_id", ("tx_id", "transaction_id")),
+    ],
 )
 def test_the_first_name_present_counts(operation: str, field: str, names: tuple[str, ...]) -> None:
-    """Each name works alone, and stands before those behind it, even as null (docs/decisions/0010)."""
+    """F02: each name works alone, and stands before those behind it, even as null (docs/decisions/0010)."""
     bare = without(SAMPLES[operation], *names)
+    if field != "tx_id":
+        refused(operation, bare, rf"^{field} (.*)?is missing")
     for at, name in enumerate(names):
         assert getattr(read(operation, bare | {name: "x"}), field) == "x"
         later = dict.fromkeys(names[at + 1 :], "later")
         assert getattr(read(operation, later | bare | {name: "x"}), field) == "x"
         refused(
-            operation, bare | {name: None} | later, rf"^{field} \(.*{name}.*\) must be a string and not empty, not None"
+            operation,
+            bare | {name: None} | later,
+            rf"^{field} (\(.*{name}.*\) )?must be a string and not empty, not None",
         )
 
 

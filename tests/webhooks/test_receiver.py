@@ -532,7 +532,7 @@ def test_a_batch_is_answered_in_order(way: str, batch_receiver: WebhookReceiver,
         ("deposit:bet:b3", None),
         (None, "INVALID_REQUEST"),
     ]
-    assert [anomaly[:2] for anomaly in handler.anomalies] == [("deposit", "unreadable")] * 2
+    assert handler.anomalies == [("deposit", "unreadable", encoded(items[1])), ("deposit", "unreadable", b"7")]
     assert json.loads(reply.body)[0].keys() == {"tx_id", "type", "balance", "timestamp"}
 
 
@@ -578,7 +578,7 @@ def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, pr
     items = [_deposit("b1", action=claim), _deposit("b2", action=claim, instance_id="i2")]
     reply, handler = _posted("handle", receiver, private_key, "/deposit-batch", items)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b2", "INVALID_REQUEST")]
-    assert [anomaly[1] for anomaly in handler.anomalies] == ["foreign_instance"]
+    assert handler.anomalies == [("deposit", "foreign_instance", encoded(items[1]))]
     assert [(each.path, each.code, each.status) for each in told] == [
         ("/deposit-batch", None, 200),
         ("/deposit-batch", "INVALID_REQUEST", 200),
