@@ -15,11 +15,11 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
 from tests.client.conftest import Authority
-from tests.support.flavours import Perform, run
+from tests.support.flavours import Perform, look_up, run
 from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
 from tests.support.wire import grant_request
@@ -200,19 +200,8 @@ def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
     def watch(exchange: object) -> None:
         raise Stopped
 
-    with (
-        HostileServer(knows_every_bet) as server,
-        OperatorClient(
-            server.base_url,
-            "acme",
-            private_key,
-            trust_env=False,
-            on_exchange=watch,
-            retries=RetryPolicy(max_retries=1),
-        ) as client,
-        pytest.raises(Stopped),
-    ):
-        client.fetch_bet("bet-1")
+    with HostileServer(knows_every_bet) as server, pytest.raises(Stopped):
+        run("sync", look_up, server.base_url, private_key, on_exchange=watch, retries=1)
 
 
 class SoftTimeLimitError(Exception):

@@ -15,6 +15,7 @@ from game_operator.models import OpenBet
 from game_operator.protocol.http import service_name
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
+from tests.support.keys import set_environment
 from tests.support.wire import bet, wire
 
 _FOUND = answer(response_bytes(200, wire(bet())))
@@ -113,7 +114,7 @@ def test_an_operator_id_in_quotes_is_refused(
     kind: Any, operator_id: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some readers of .env files leave quotes around a value; no service knows such an operator (spec §5)."""
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id)
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id)
     builds: list[Callable[[], object]] = [
         lambda: _made(kind, private_key, operator_id=operator_id),
         lambda: kind.from_env(private_key=private_key),
@@ -124,7 +125,7 @@ def test_an_operator_id_in_quotes_is_refused(
         with pytest.raises(ConfigurationError, match=r"is in quotes\. Pass it without them") as refused:
             build()
         assert refused.value.setting == "operator_id"
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id.strip("\"'") or "acme")
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id.strip("\"'") or "acme")
     for build in builds[1::2]:
         assert "operator_id='acme'" in repr(build())
 
@@ -201,20 +202,6 @@ def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> No
     assert client.with_options()._settings == settings
 
 
-def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    for name in (
-        "BASE_URL",
-        "ID",
-        "PRIVATE_KEY",
-        "PRIVATE_KEY_FILE",
-        "PRIVATE_KEY_PASSPHRASE",
-        "PRIVATE_KEY_PASSPHRASE_FILE",
-    ):
-        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
-
-
 @KINDS
 @pytest.mark.parametrize("form", ["text", "text on one line", "file"])
 def test_the_environment_is_enough(
@@ -229,7 +216,7 @@ def test_the_environment_is_enough(
         "text on one line": {"PRIVATE_KEY": text.replace("\n", "\\n")},
         "file": {"PRIVATE_KEY_FILE": str(file)},
     }[form]
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", **key)
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", **key)
     client = kind.from_env(timeout=3.0)
     assert repr(client) == f"{kind.__name__}(base_url='https://api.example.com', operator_id='acme')"
     assert client._settings.timeout_seconds == 3.0
@@ -251,7 +238,7 @@ def test_what_the_environment_lacks_is_named(
     kind: Any, variables: dict[str, str], told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that is missing, and nothing else (assumed, docs/decisions/0004)."""
-    _environment(monkeypatch, **variables)
+    set_environment(monkeypatch, **variables)
     with pytest.raises(ConfigurationError) as raised:
         kind.from_env()
     assert str(raised.value) == (f"Not set in the environment: {', '.join(told)}. Set them, or pass the arguments.")
@@ -262,7 +249,7 @@ def test_arguments_go_before_the_environment(
     kind: Any, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is passed need not be set, and counts if it is (assumed, docs/decisions/0004)."""
-    _environment(monkeypatch, BASE_URL="https://x.example", PRIVATE_KEY_PASSPHRASE="for another key")
+    set_environment(monkeypatch, BASE_URL="https://x.example", PRIVATE_KEY_PASSPHRASE="for another key")
     client = kind.from_env(operator_id="acme", private_key=private_key, base_url="https://y.example")
     assert repr(client) == f"{kind.__name__}(base_url='https://y.example', operator_id='acme')"
 

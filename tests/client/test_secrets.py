@@ -25,6 +25,7 @@ from game_operator import (
 from game_operator.protocol.signing import Signature, sign
 from tests.support.flavours import Perform, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.keys import set_environment
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_operation, wire
 
@@ -326,12 +327,9 @@ def test_no_error_of_a_constructor_gives_a_secret_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever is wrong, the key and its passphrase have left our frames (spec §5)."""
-    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", "https://api.example.com")
-    monkeypatch.setenv("GAME_OPERATOR_ID", "acme")
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY", encrypted_pem.decode())
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", _PASSPHRASE)
-    if wrong.get("passphrase", 1) is None:
-        monkeypatch.delenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE")
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", PRIVATE_KEY=encrypted_pem.decode())
+    if "passphrase" not in wrong:
+        monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", _PASSPHRASE)
     arguments = {"base_url": "https://api.example.com", "operator_id": "acme"}
     secret_arguments = {"private_key": encrypted_pem, "passphrase": _PASSPHRASE}
     make = kind.from_env if from_env else kind

@@ -30,29 +30,15 @@ from game_operator.webhooks import (
 )
 from tests.support.webhooks import (
     DEPOSIT,
-    GENUINE,
     WITHDRAW,
     AsyncHandler,
     Handler,
     code_of,
     encoded,
-    read_reply,
     signature_of,
     signed,
 )
 from tests.webhooks.conftest import Post
-
-
-@pytest.mark.parametrize("path", GENUINE)
-def test_a_genuine_call_reaches_its_method(path: str, post: Post, handler: Handler) -> None:
-    """HTTP 200, type, balance and timestamp (spec §2.1, §4.1)."""
-    reply = post(path, GENUINE[path])
-    told = read_reply(reply.body)
-    assert reply.status == 200
-    assert (told.code, told.balance_cents) == (None, 10_000)
-    assert told.timestamp is not None
-    assert b'"balance":100.00' in reply.body
-    assert [call.operation for call in handler.calls] == [path[1:]]
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, "INVALID_SIGNATURE"), (401, "INVALID_SIGNATURE")])
