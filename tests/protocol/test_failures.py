@@ -75,17 +75,19 @@ def _error(call: Operation[Any], answer: HttpReply) -> ApiError:
 
 @every_call
 @pytest.mark.parametrize(
-    ("body", "message"),
+    ("status", "body", "kind"),
     [
-        pytest.param({"error": "Invalid request"}, "Invalid request", id="error"),
-        pytest.param({"status": "BAD_REQUEST", "error": "Either one"}, "Either one", id="status and error"),
+        pytest.param(400, {"error": "the text"}, BadRequestError, id="400"),
+        pytest.param(400, {"status": "BAD_REQUEST", "error": "the text"}, BadRequestError, id="400 with a status"),
+        pytest.param(401, {"error": "the text"}, AuthenticationError, id="401"),
+        pytest.param(403, {"error": "the text"}, OperatorInactiveError, id="403"),
     ],
 )
-def test_a_400_with_an_error_text(call: Operation[Any], body: JsonObject, message: str) -> None:
-    """400 is a bad request, from every endpoint, whichever shape the text has (spec §4.2, §7.3)."""
-    error = _error(call, response(400, body, JSON))
-    assert type(error) is BadRequestError
-    assert (error.status_code, error.message) == (400, message)
+def test_an_error_text(call: Operation[Any], status: int, body: JsonObject, kind: type[ApiError]) -> None:
+    """400, a bad request; 401, a wrong operator or signature; 403, inactive; at each endpoint (spec §4.2, §5, §7.3)."""
+    error = _error(call, response(status, body, JSON))
+    assert type(error) is kind
+    assert (error.status_code, error.message) == (status, "the text")
     assert (error.body, error.headers) == (wire(body), {"content-type": "application/json"})
 
 
@@ -162,21 +164,6 @@ def test_a_refusal_that_was_not_read_whole_is_none() -> None:
     error = _error(GRANT, response(400, REFUSAL, defect="the body is 'gzip' encoded"))
     assert type(error) is UnexpectedResponseError
     assert "cannot be read (the body is 'gzip' encoded)" in error.message
-
-
-@every_call
-@pytest.mark.parametrize(
-    ("status", "kind", "text"),
-    [
-        pytest.param(401, AuthenticationError, "Authentication failed", id="401"),
-        pytest.param(403, OperatorInactiveError, "Operator account is inactive", id="403"),
-    ],
-)
-def test_401_and_403(call: Operation[Any], status: int, kind: type[ApiError], text: str) -> None:
-    """401 is a wrong operator or signature, 403 an inactive account, from each endpoint (spec §4.2, §5, §7.3)."""
-    error = _error(call, response(status, {"error": text}, JSON))
-    assert type(error) is kind
-    assert (error.status_code, error.message) == (status, text)
 
 
 UNREADABLE = [

@@ -58,67 +58,30 @@ CLAIM: Body = DEPOSIT | {"action": {"type": "FREE_BET_CLAIM"}}
 SAMPLES: dict[str, Body] = {path.removeprefix("/"): body for path, body in GENUINE.items()}
 MOVING = ("withdraw", "deposit", "rollback")
 
+_BET: Body = {"player_id": "p1", "bet_id": "b1"}
+_HERE: Body = _BET | {"instance_id": "i1", "game": "aviator"}
 #: What each pinned body means.
 CASES: dict[str, WebhookCall] = {
-    "withdraw": WithdrawCall(player_id="p1", bet_id="b1", amount_cents=5000, instance_id="i1", game="aviator"),
-    "withdraw-rain": WithdrawCall(
-        player_id="p1", bet_id="b1", amount_cents=300, action="RAIN", instance_id="i1", game="aviator"
-    ),
+    "withdraw": WithdrawCall(**_HERE, amount_cents=5000),
+    "withdraw-rain": WithdrawCall(**_HERE, amount_cents=300, action="RAIN"),
     "withdraw-unicode": WithdrawCall(
         player_id="Zoë 🎲", bet_id='日本/"7"\\', amount_cents=1, tx_id="t\n\x01", instance_id="é", game="é"
     ),
-    "withdraw-other-names": WithdrawCall(player_id="p1", bet_id="b1", amount_cents=5000),
-    "deposit": DepositCall(
-        player_id="p1",
-        bet_id="b1",
-        amount_cents=15000,
-        wager_cents=5000,
-        won_cents=15000,
-        round_id="r1",
-        instance_id="i1",
-        game="aviator",
-    ),
-    "deposit-loss": DepositCall(
-        player_id="p1",
-        bet_id="b1",
-        amount_cents=0,
-        wager_cents=5000,
-        won_cents=0,
-        round_id="r1",
-        instance_id="i1",
-        game="aviator",
-    ),
+    "withdraw-other-names": WithdrawCall(**_BET, amount_cents=5000),
+    "deposit": DepositCall(**_HERE, amount_cents=15000, wager_cents=5000, won_cents=15000, round_id="r1"),
+    "deposit-loss": DepositCall(**_HERE, amount_cents=0, wager_cents=5000, won_cents=0, round_id="r1"),
     "deposit-claim": DepositCall(
-        player_id="p1",
-        bet_id="c1",
+        **_HERE | {"bet_id": "c1"},
         amount_cents=700,
         action="FREE_BET_CLAIM",
         free_bets=(
             FreeBet(id="f1", round_id="r1", wager_cents=100, won_cents=700),
             FreeBet(id="f2", round_id="r2", wager_cents=100, won_cents=0),
         ),
-        instance_id="i1",
-        game="aviator",
     ),
-    "deposit-jackpot": DepositCall(
-        player_id="p1",
-        bet_id="b1",
-        amount_cents=1_000_000,
-        action="JACKPOT",
-        jackpot_id="pool-1",
-        instance_id="i1",
-        game="aviator",
-    ),
-    "deposit-other-names": DepositCall(player_id="p1", bet_id="b1", amount_cents=15000, tx_id="t1", round_id="r1"),
-    "rollback": RollbackCall(
-        player_id="p1",
-        bet_id="b1",
-        tx_id="withdraw:bet:b1",
-        amount_cents=5000,
-        round_id="r1",
-        instance_id="i1",
-        game="aviator",
-    ),
+    "deposit-jackpot": DepositCall(**_HERE, amount_cents=1_000_000, action="JACKPOT", jackpot_id="pool-1"),
+    "deposit-other-names": DepositCall(**_BET, amount_cents=15000, tx_id="t1", round_id="r1"),
+    "rollback": RollbackCall(**_HERE, tx_id="withdraw:bet:b1", amount_cents=5000, round_id="r1"),
     "player-balance": BalanceCall(player_id="p1"),
 }
 
