@@ -227,15 +227,12 @@ def test_your_client_is_neither_closed_nor_obeyed(
         assert "cookie" not in request.headers
         return library.Response(302, headers={"Location": "https://elsewhere.example/"})
 
-    async def scenario(client: AsyncOperatorClient) -> Any:
-        return await client.fetch_bet("bet-1")
-
     with pytest.raises(UnexpectedResponseError):
         run_over(
             library,
             flavour,
             handler,
-            scenario,
+            look_up,
             _URL,
             private_key,
             afterwards=http_clients.append,
