@@ -400,30 +400,23 @@ def test_no_number_asks_the_decimal_context(traps: list[type[decimal.DecimalExce
         pytest.param(lambda: OpenBet(**bet(wager=100)).wager, 100, id="an int as cents"),
         pytest.param(lambda: OpenBet(**bet(wager=100.0)).wager, 100, id="a whole float as cents"),
         pytest.param(lambda: BetConfig(**_config(Decimal("0.10"))).min_wager, Decimal("0.1"), id="a Decimal"),
+        pytest.param(lambda: OpenBet(**bet(wager=100.5)), None, id="half a cent"),
+        pytest.param(lambda: OpenBet(**bet(wager=float("inf"))), None, id="infinity as cents"),
+        pytest.param(lambda: OpenBet(**bet(wager=Decimal(100))), None, id="units where cents belong"),
+        pytest.param(lambda: OpenBet(**bet(wager=-1)), None, id="a negative wager"),
+        pytest.param(lambda: BetConfig(**_config(0.1)), None, id="a float as units"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("NaN"))), None, id="NaN as units"),
+        pytest.param(lambda: BetConfig(**_config(Decimal("1E+65"))), None, id="a number that fills the memory"),
     ],
 )
 def test_values_built_in_python(build: Callable[[], object], accepted: object) -> None:
-    """Tests and sandboxes build models by hand, under the same rules (spec §2.4, §2.7)."""
+    """Tests and sandboxes build models by hand; what the wire may not say, they may not either (spec §2.4, §2.7)."""
+    if accepted is None:
+        with pytest.raises(ValidationError):
+            build()
+        return
     assert build() == accepted
     assert type(build()) is type(accepted)
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        pytest.param(lambda: OpenBet(**bet(wager=100.5)), id="half a cent"),
-        pytest.param(lambda: OpenBet(**bet(wager=float("inf"))), id="infinity as cents"),
-        pytest.param(lambda: OpenBet(**bet(wager=Decimal(100))), id="units where cents belong"),
-        pytest.param(lambda: OpenBet(**bet(wager=-1)), id="a negative wager"),
-        pytest.param(lambda: BetConfig(**_config(0.1)), id="a float as units"),
-        pytest.param(lambda: BetConfig(**_config(Decimal("NaN"))), id="NaN as units"),
-        pytest.param(lambda: BetConfig(**_config(Decimal("1E+65"))), id="a number that fills the memory"),
-    ],
-)
-def test_values_that_python_cannot_slip_in(build: Callable[[], object]) -> None:
-    """What the wire may not say, a constructor may not either (spec §2.4, §2.7)."""
-    with pytest.raises(ValidationError):
-        build()
 
 
 def _config(min_wager: object) -> JsonObject:

@@ -308,10 +308,6 @@ def test_a_grant_tells_whether_it_was_made(
         assert (error.reference_id, error.instance_id) == ("welcome-7", "instance-1")
 
 
-_EXISTS = "A grant under this reference exists, most likely this one."
-_COUNTS = "Count it as granted; never send another reference for it."
-
-
 @pytest.mark.parametrize(
     ("outcomes", "in_doubt"),
     [
@@ -329,8 +325,7 @@ def test_a_duplicate_after_doubt_counts_as_granted(outcomes: list[Outcome], in_d
     assert isinstance(ending, OutcomeUnknownError | FreeBetRejectedError)
     assert ending.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
     assert isinstance(ending, ApiError) is not in_doubt
-    assert (f"{_EXISTS} {_COUNTS}" in str(ending)) is in_doubt
-    assert ("an earlier grant under this reference_id stands" in str(ending)) is not in_doubt
+    assert ("Count it as granted" in str(ending)) is in_doubt
 
 
 @pytest.mark.parametrize("code", [*GrantErrorCode, "A_CODE_OF_TOMORROW"])
