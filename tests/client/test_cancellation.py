@@ -271,6 +271,18 @@ async def _noted_grant(client: AsyncOperatorClient, told: list[str]) -> None:
         raise
 
 
+def _silent(reached: threading.Event, *, reads: bool = True) -> Script:
+    """Return a script that waits for a request, unless told otherwise, says so, and goes no further."""
+
+    def script(connection: Connection) -> None:
+        if reads:
+            connection.read_request()
+        reached.set()
+        connection.wait_for_peer()
+
+    return script
+
+
 @pytest.mark.parametrize("way", ["it left", "direct", "behind a proxy"])
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
 def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, way: str) -> None:
@@ -278,16 +290,10 @@ def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, 
     reached = threading.Event()
     told: list[str] = []
 
-    def silent(connection: Connection) -> None:
-        if way != "direct":
-            connection.read_request()
-        reached.set()
-        connection.wait_for_peer()
-
     async def scenario(client: AsyncOperatorClient) -> None:
         await _cancelled_scope(lambda: _noted_grant(client, told), reached)
 
-    with HostileServer(silent) as server:
+    with HostileServer(_silent(reached, reads=way != "direct")) as server:
         proxy = server.base_url if way == "behind a proxy" else None
         base_url = server.base_url if way == "it left" else server.base_url.replace("http:", "https:")
         perform(scenario, base_url, timeout=20.0, proxy=proxy)
@@ -298,14 +304,8 @@ def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, 
 def test_a_grant_that_a_signal_stops_before_it_left_was_not_made(private_key: RSAPrivateKey) -> None:
     """In sync, too (docs/decisions/0028)."""
     reached = threading.Event()
-
-    def silent(connection: Connection) -> None:
-        connection.read_request()
-        reached.set()
-        connection.wait_for_peer()
-
     with (
-        HostileServer(silent) as proxy,
+        HostileServer(_silent(reached)) as proxy,
         OperatorClient("https://127.0.0.1:9", "acme", private_key, proxy=proxy.base_url, timeout=20.0) as client,
         pytest.raises(SoftTimeLimitError) as raised,
         _soon_interrupted(reached),

@@ -1,6 +1,5 @@
 """Settings: what is accepted, what is refused with which words, and what a client shares with its copies (spec §5)."""
 
-import copy
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -287,16 +286,6 @@ def test_closing(private_key: RSAPrivateKey) -> None:
             with pytest.raises(ConfigurationError, match="This OperatorClient is closed"):
                 closed.fetch_bet("bet-1")
         assert len(server.connections) == 1
-
-
-@KINDS
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
-def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key: RSAPrivateKey) -> None:
-    """It says what to do instead (docs/decisions/0004)."""
-    with pytest.raises(
-        TypeError, match=rf"build one in each process instead, for example with {kind.__name__}.from_env"
-    ):
-        duplicate(_made(kind, private_key))
 
 
 @pytest.mark.parametrize(

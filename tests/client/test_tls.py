@@ -122,16 +122,13 @@ def test_a_server_without_tls_gets_nothing(
 
     with HostileServer(script) as server:
         base_url = server.base_url.replace("http:", "https:")
+        no_roots = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         began = time.monotonic()
         with pytest.raises(RequestNotSentError) as raised:
-            perform(scenario, base_url, ssl_context=_no_roots(), timeout=0.3, retries=0)
+            perform(scenario, base_url, ssl_context=no_roots, timeout=0.3, retries=0)
         assert time.monotonic() - began < 2.0
         assert server.wait_until_closed()
     assert raised.value.timed_out is timed_out
-
-
-def _no_roots() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def _fail(client: AsyncOperatorClient) -> None:

@@ -619,60 +619,32 @@ def test_a_mistake_of_ours_is_not_the_caller_s(monkeypatch: pytest.MonkeyPatch) 
         read("withdraw", WITHDRAW)
 
 
-_IDS = strategies.text(
-    strategies.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
-)
-_GOOD_IDS = _IDS.filter(lambda text: bool(text.strip()))
+_LETTERS = strategies.characters(exclude_categories=["Cs"], exclude_characters="\0")
+_IDS = strategies.text(_LETTERS, min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
 _CENTS = strategies.integers(0, 10**15)
-_MAYBE_ID = strategies.none() | _GOOD_IDS
-_MAYBE_CENTS = strategies.none() | _CENTS
-_TOLD = {"round_id": _MAYBE_ID, "instance_id": _MAYBE_ID, "game": _MAYBE_ID}
+_MAYBE_ID, _MAYBE_CENTS = strategies.none() | _IDS, strategies.none() | _CENTS
+_TX_IDS = strategies.just("") | _IDS
+_CLAIMS = ["FREE_BET_CLAIM", "JACKPOT"]
+_TOLD = {"player_id": _IDS, "round_id": _MAYBE_ID, "instance_id": _MAYBE_ID, "game": _MAYBE_ID}
+_BETS = _TOLD | {"bet_id": _IDS, "action": strategies.sampled_from(["BET", "RAIN"])}
 _FREE_BETS = strategies.builds(
     FreeBet, id=_MAYBE_ID, round_id=_MAYBE_ID, wager_cents=_MAYBE_CENTS, won_cents=_MAYBE_CENTS
 )
-_DEPOSITS = {
-    "player_id": _GOOD_IDS,
+_DEPOSITS = _TOLD | {
     "amount_cents": _CENTS,
     "wager_cents": _MAYBE_CENTS,
     "won_cents": _MAYBE_CENTS,
     "free_bets": strategies.lists(_FREE_BETS, max_size=3).map(tuple),
     "jackpot_id": _MAYBE_ID,
-    **_TOLD,
 }
+_SETTLING = {"bet_id": _IDS, "tx_id": _TX_IDS, "action": strategies.sampled_from(["BET", *_CLAIMS])}
+_OF_NO_BET = {"bet_id": strategies.none(), "tx_id": _IDS, "action": strategies.sampled_from(_CLAIMS)}
 ANY_CALL = strategies.one_of(
-    strategies.builds(BalanceCall, player_id=_GOOD_IDS),
-    strategies.builds(
-        WithdrawCall,
-        player_id=_GOOD_IDS,
-        bet_id=_GOOD_IDS,
-        amount_cents=_CENTS,
-        tx_id=strategies.just("") | _GOOD_IDS,
-        action=strategies.sampled_from(["BET", "RAIN"]),
-        **_TOLD,
-    ),
-    strategies.builds(
-        DepositCall,
-        bet_id=_GOOD_IDS,
-        tx_id=strategies.just("") | _GOOD_IDS,
-        action=strategies.sampled_from(["BET", "FREE_BET_CLAIM", "JACKPOT"]),
-        **_DEPOSITS,
-    ),
-    strategies.builds(
-        DepositCall,
-        bet_id=strategies.none(),
-        tx_id=_GOOD_IDS,
-        action=strategies.sampled_from(["FREE_BET_CLAIM", "JACKPOT"]),
-        **_DEPOSITS,
-    ),
-    strategies.builds(
-        RollbackCall,
-        player_id=_GOOD_IDS,
-        bet_id=_GOOD_IDS,
-        tx_id=_MAYBE_ID,
-        amount_cents=_MAYBE_CENTS,
-        action=strategies.sampled_from(["BET", "RAIN"]),
-        **_TOLD,
-    ),
+    strategies.builds(BalanceCall, player_id=_IDS),
+    strategies.builds(WithdrawCall, **_BETS, amount_cents=_CENTS, tx_id=_TX_IDS),
+    strategies.builds(DepositCall, **_DEPOSITS, **_SETTLING),
+    strategies.builds(DepositCall, **_DEPOSITS, **_OF_NO_BET),
+    strategies.builds(RollbackCall, **_BETS, amount_cents=_MAYBE_CENTS, tx_id=_MAYBE_ID),
 )
 
 

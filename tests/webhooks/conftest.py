@@ -91,17 +91,22 @@ def over_wsgi(body: bytes, **environ: Any) -> Sender:
     return send
 
 
+def handled(
+    way: str, receiver: WebhookReceiver, path: str, headers: dict[str, str], body: bytes, handler: Any, **request: Any
+) -> HttpReply:
+    """Return the reply of ``handle``, of ``handle`` "in a thread", or else of ``handle_async``."""
+    if way in ("handle", "in a thread"):
+        return receiver.handle(path, headers, body, handler, in_thread=way == "in a thread", **request)
+    return asyncio.run(receiver.handle_async(path, headers, body, handler, **request))
+
+
 def by_method(body: bytes, way: str = "handle", **more: str) -> Sender:
-    """Hand *body* to ``handle``, to ``handle`` "in a thread", or to "handle_async", with *more* headers."""
+    """Hand *body* to the receiver, with *more* headers."""
 
     def send(
         receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: dict[str, str]
     ) -> tuple[int, bytes]:
-        request = (path, headers | more, body, handler)
-        if way == "handle_async":
-            reply = asyncio.run(receiver.handle_async(*request, method=method, peer="192.0.2.7"))
-        else:
-            reply = receiver.handle(*request, method=method, peer="192.0.2.7", in_thread=way == "in a thread")
+        reply = handled(way, receiver, path, headers | more, body, handler, method=method, peer="192.0.2.7")
         return reply.status, reply.body
 
     return send

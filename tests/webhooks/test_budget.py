@@ -18,6 +18,7 @@ from game_operator import Profile
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, success
 from tests.support.times import until
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
+from tests.webhooks.conftest import handled
 
 pytestmark = pytest.mark.slow
 
@@ -385,12 +386,7 @@ class _Batches:
 
     def answered(self, way: str, items: list[Any], handler: Any) -> tuple[int, list[str | None]]:
         body = encoded(items)
-        headers = signed(self._private_key, body)
-        if way in ("handle", "in a thread"):
-            in_thread = way == "in a thread"
-            reply = self._receiver.handle("/deposit-batch", headers, body, handler, in_thread=in_thread)
-        else:
-            reply = asyncio.run(self._receiver.handle_async("/deposit-batch", headers, body, handler))
+        reply = handled(way, self._receiver, "/deposit-batch", signed(self._private_key, body), body, handler)
         return len(handler.calls), [item.get("code") for item in json.loads(reply.body)]
 
 

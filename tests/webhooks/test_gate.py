@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -243,12 +244,8 @@ def test_a_claim_that_cannot_be_judged_now_is_left_out_of_the_batchs_answers() -
 @pytest.mark.parametrize("authenticator", [None, object(), AcceptUnsigned, "signature"])
 def test_an_authenticator_must_be_named(authenticator: Any) -> None:
     """There is no default, and the error shows what was passed: a class is refused too."""
-    with pytest.raises(TypeError) as wrong:
+    with pytest.raises(TypeError, match=rf"^authenticator must be .*, not {re.escape(shown(authenticator))}$"):
         WebhookReceiver(authenticator=authenticator)
-    assert str(wrong.value) == (
-        "authenticator must be an object with a method authenticate, such as RsaSignature(…), "
-        f"not {shown(authenticator)}"
-    )
 
 
 @pytest.mark.parametrize(
@@ -267,13 +264,6 @@ def test_an_odd_field_that_moves_no_money_is_logged(
     with caplog.at_level(logging.INFO, "game_operator.webhooks"):
         assert isinstance(_opened("/withdraw", body), WithdrawCall)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == logged
-
-
-@pytest.mark.parametrize("body", [b"{}", b"null", b'{"bets":{}}', b"[" + b"{}," * 1000 + b"{}]"])
-def test_what_is_no_batch_is_refused(body: bytes) -> None:
-    """At most 1,000 items; and an anomaly, for money may be owed."""
-    refusal = _refused("/deposit-batch", body, deposit_batch=True)
-    assert (refusal.code, refusal.anomaly) == ("INVALID_REQUEST", "unreadable")
 
 
 _GOOD = success(balance_cents=1, timestamp=5)

@@ -28,17 +28,8 @@ from game_operator.webhooks import (
     error,
     success,
 )
-from tests.support.webhooks import (
-    DEPOSIT,
-    WITHDRAW,
-    AsyncHandler,
-    Handler,
-    code_of,
-    encoded,
-    signature_of,
-    signed,
-)
-from tests.webhooks.conftest import Post
+from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signature_of, signed
+from tests.webhooks.conftest import Post, handled
 
 #: Posts a withdraw in some way, to a handler that does something.
 By = Callable[[str, Callable[[WebhookCall], object]], HttpReply]
@@ -246,9 +237,7 @@ def _posted(
     body = encoded(content)
     headers = signed(private_key, body)
     handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
-    if way in ("handle", "in a thread"):
-        return receiver.handle(path, headers, body, handler, in_thread=way == "in a thread"), handler
-    return asyncio.run(receiver.handle_async(path, headers, body, handler)), handler
+    return handled(way, receiver, path, headers, body, handler), handler
 
 
 @pytest.mark.parametrize("failure", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseException("x")])
