@@ -12,10 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app, wsgi_app
 from tests.support.webhooks import Handler, encoded, signed
 
+Headers = dict[str, str]
 #: Posts a signed body to a path and returns the reply.
 Post = Callable[[str, object], HttpReply]
 #: Sends a body to a receiver and its handler by a method, to a path, under headers; returns the status and the body.
-Sender = Callable[[WebhookReceiver, Any, str, str, dict[str, str]], tuple[int, bytes]]
+Sender = Callable[[WebhookReceiver, Any, str, str, Headers], tuple[int, bytes]]
 
 
 def asgi_scope(**change: Any) -> dict[str, Any]:
@@ -64,9 +65,7 @@ def wsgi_reply(app: Any, environ: dict[str, Any]) -> tuple[str, dict[str, str], 
 def over_asgi(*pieces: bytes, ends: bool = True) -> Sender:
     """Send *pieces*, of which the last ends the body, unless nothing comes any more behind it."""
 
-    def send(
-        receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
+    def send(receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: Headers) -> tuple[int, bytes]:
         messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
         messages[-1]["more_body"] = not ends
         pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
@@ -80,9 +79,7 @@ def over_asgi(*pieces: bytes, ends: bool = True) -> Sender:
 def over_wsgi(body: bytes, **environ: Any) -> Sender:
     """Send *body* in an environment with some changes."""
 
-    def send(
-        receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
+    def send(receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: Headers) -> tuple[int, bytes]:
         given = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
         usual = {"REQUEST_METHOD": method, "PATH_INFO": path, "REMOTE_ADDR": "192.0.2.7"}
         status, _, reply = wsgi_reply(wsgi_app(receiver, handler), wsgi_environ(body, **usual, **given | environ))
@@ -92,7 +89,7 @@ def over_wsgi(body: bytes, **environ: Any) -> Sender:
 
 
 def handled(
-    way: str, receiver: WebhookReceiver, path: str, headers: dict[str, str], body: bytes, handler: Any, **request: Any
+    way: str, receiver: WebhookReceiver, path: str, headers: Headers, body: bytes, handler: Any, **request: Any
 ) -> HttpReply:
     """Return the reply of ``handle``, of ``handle`` "in a thread", or else of ``handle_async``."""
     if way in ("handle", "in a thread"):
@@ -103,9 +100,7 @@ def handled(
 def by_method(body: bytes, way: str = "handle", **more: str) -> Sender:
     """Hand *body* to the receiver, with *more* headers."""
 
-    def send(
-        receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: dict[str, str]
-    ) -> tuple[int, bytes]:
+    def send(receiver: WebhookReceiver, handler: Any, method: str, path: str, headers: Headers) -> tuple[int, bytes]:
         reply = handled(way, receiver, path, headers | more, body, handler, method=method, peer="192.0.2.7")
         return reply.status, reply.body
 
