@@ -123,23 +123,21 @@ def test_chunks_are_read_where_the_server_ends_them(receiver: WebhookReceiver, p
 
 
 @pytest.mark.parametrize(
-    ("script", "path", "prefix", "status"),
+    ("script", "path", "status"),
     [
-        pytest.param("", "/withdraw", "", "200 OK", id="alone"),
-        pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
-        pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
-        pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
+        pytest.param("", "/withdraw", "200 OK", id="alone"),
+        pytest.param("/wallet", "/withdraw", "200 OK", id="mounted"),
+        pytest.param("/wallet", None, "404 Not Found", id="no path at all"),
+        pytest.param("", "/\xff\x00\n", "404 Not Found", id="any bytes"),
     ],
 )
-def test_where_it_is_mounted(
-    script: str, path: str | None, prefix: str, status: str, receiver: WebhookReceiver
-) -> None:
+def test_where_it_is_mounted(script: str, path: str | None, status: str, receiver: WebhookReceiver) -> None:
     """SCRIPT_NAME and PATH_INFO, as servers and dispatchers split them."""
     environ = _environ(SCRIPT_NAME=script)
     environ["PATH_INFO"] = path
     if path is None:
         del environ["PATH_INFO"]
-    assert wsgi_reply(wsgi_app(receiver, Handler(), prefix=prefix), environ)[0] == status
+    assert wsgi_reply(wsgi_app(receiver, Handler()), environ)[0] == status
 
 
 def test_the_peer_is_who_connected(private_key: RSAPrivateKey) -> None:
