@@ -295,7 +295,7 @@ def test_no_client_gives_a_secret_away(kind: Any, encrypted_pem: bytes, secrets:
     assert _leaks(told, secrets) == []
     for refused in (client, copy, signatures.signer):
         for duplicate in (pickle.dumps, deepcopy):
-            with pytest.raises(TypeError, match=r"private key.* not pickled"):
+            with pytest.raises(TypeError, match=rf"{type(refused).__name__} holds a private key.* not pickled"):
                 duplicate(refused)
 
 
