@@ -52,6 +52,14 @@ def _no_socket_is_left_open() -> Iterator[None]:
     assert _open_sockets() <= before, "a socket is still open"
 
 
+@pytest.fixture
+def no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No variable names a proxy, nor what CGI would make of a header."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
 @pytest.fixture(params=FLAVOURS)
 def flavour(request: pytest.FixtureRequest) -> str:
     """Each kind of client, where a test does not name some."""

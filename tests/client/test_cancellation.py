@@ -15,11 +15,11 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
 from tests.client.conftest import Authority
-from tests.support.flavours import Perform, run
+from tests.support.flavours import Perform, look_up, run
 from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
 from tests.support.wire import grant_request
@@ -200,19 +200,8 @@ def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
     def watch(exchange: object) -> None:
         raise Stopped
 
-    with (
-        HostileServer(knows_every_bet) as server,
-        OperatorClient(
-            server.base_url,
-            "acme",
-            private_key,
-            trust_env=False,
-            on_exchange=watch,
-            retries=RetryPolicy(max_retries=1),
-        ) as client,
-        pytest.raises(Stopped),
-    ):
-        client.fetch_bet("bet-1")
+    with HostileServer(knows_every_bet) as server, pytest.raises(Stopped):
+        run("sync", look_up, server.base_url, private_key, on_exchange=watch, retries=1)
 
 
 class SoftTimeLimitError(Exception):
@@ -282,6 +271,18 @@ async def _noted_grant(client: AsyncOperatorClient, told: list[str]) -> None:
         raise
 
 
+def _silent(reached: threading.Event, *, reads: bool = True) -> Script:
+    """Return a script that waits for a request, unless told otherwise, says so, and goes no further."""
+
+    def script(connection: Connection) -> None:
+        if reads:
+            connection.read_request()
+        reached.set()
+        connection.wait_for_peer()
+
+    return script
+
+
 @pytest.mark.parametrize("way", ["it left", "direct", "behind a proxy"])
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
 def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, way: str) -> None:
@@ -289,16 +290,10 @@ def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, 
     reached = threading.Event()
     told: list[str] = []
 
-    def silent(connection: Connection) -> None:
-        if way != "direct":
-            connection.read_request()
-        reached.set()
-        connection.wait_for_peer()
-
     async def scenario(client: AsyncOperatorClient) -> None:
         await _cancelled_scope(lambda: _noted_grant(client, told), reached)
 
-    with HostileServer(silent) as server:
+    with HostileServer(_silent(reached, reads=way != "direct")) as server:
         proxy = server.base_url if way == "behind a proxy" else None
         base_url = server.base_url if way == "it left" else server.base_url.replace("http:", "https:")
         perform(scenario, base_url, timeout=20.0, proxy=proxy)
@@ -309,14 +304,8 @@ def test_a_cancelled_grant_says_whether_it_may_have_been_made(perform: Perform, 
 def test_a_grant_that_a_signal_stops_before_it_left_was_not_made(private_key: RSAPrivateKey) -> None:
     """In sync, too (docs/decisions/0028)."""
     reached = threading.Event()
-
-    def silent(connection: Connection) -> None:
-        connection.read_request()
-        reached.set()
-        connection.wait_for_peer()
-
     with (
-        HostileServer(silent) as proxy,
+        HostileServer(_silent(reached)) as proxy,
         OperatorClient("https://127.0.0.1:9", "acme", private_key, proxy=proxy.base_url, timeout=20.0) as client,
         pytest.raises(SoftTimeLimitError) as raised,
         _soon_interrupted(reached),

@@ -1,6 +1,5 @@
 """Settings: what is accepted, what is refused with which words, and what a client shares with its copies (spec §5)."""
 
-import copy
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from game_operator.models import OpenBet
 from game_operator.protocol.http import service_name
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
+from tests.support.keys import set_environment
 from tests.support.wire import bet, wire
 
 _FOUND = answer(response_bytes(200, wire(bet())))
@@ -113,7 +113,7 @@ def test_an_operator_id_in_quotes_is_refused(
     kind: Any, operator_id: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some readers of .env files leave quotes around a value; no service knows such an operator (spec §5)."""
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id)
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id)
     builds: list[Callable[[], object]] = [
         lambda: _made(kind, private_key, operator_id=operator_id),
         lambda: kind.from_env(private_key=private_key),
@@ -124,7 +124,7 @@ def test_an_operator_id_in_quotes_is_refused(
         with pytest.raises(ConfigurationError, match=r"is in quotes\. Pass it without them") as refused:
             build()
         assert refused.value.setting == "operator_id"
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id.strip("\"'") or "acme")
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id.strip("\"'") or "acme")
     for build in builds[1::2]:
         assert "operator_id='acme'" in repr(build())
 
@@ -201,20 +201,6 @@ def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> No
     assert client.with_options()._settings == settings
 
 
-def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    for name in (
-        "BASE_URL",
-        "ID",
-        "PRIVATE_KEY",
-        "PRIVATE_KEY_FILE",
-        "PRIVATE_KEY_PASSPHRASE",
-        "PRIVATE_KEY_PASSPHRASE_FILE",
-    ):
-        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
-
-
 @KINDS
 @pytest.mark.parametrize("form", ["text", "text on one line", "file"])
 def test_the_environment_is_enough(
@@ -229,7 +215,7 @@ def test_the_environment_is_enough(
         "text on one line": {"PRIVATE_KEY": text.replace("\n", "\\n")},
         "file": {"PRIVATE_KEY_FILE": str(file)},
     }[form]
-    _environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", **key)
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", **key)
     client = kind.from_env(timeout=3.0)
     assert repr(client) == f"{kind.__name__}(base_url='https://api.example.com', operator_id='acme')"
     assert client._settings.timeout_seconds == 3.0
@@ -251,7 +237,7 @@ def test_what_the_environment_lacks_is_named(
     kind: Any, variables: dict[str, str], told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that is missing, and nothing else (assumed, docs/decisions/0004)."""
-    _environment(monkeypatch, **variables)
+    set_environment(monkeypatch, **variables)
     with pytest.raises(ConfigurationError) as raised:
         kind.from_env()
     assert str(raised.value) == (f"Not set in the environment: {', '.join(told)}. Set them, or pass the arguments.")
@@ -262,7 +248,7 @@ def test_arguments_go_before_the_environment(
     kind: Any, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is passed need not be set, and counts if it is (assumed, docs/decisions/0004)."""
-    _environment(monkeypatch, BASE_URL="https://x.example", PRIVATE_KEY_PASSPHRASE="for another key")
+    set_environment(monkeypatch, BASE_URL="https://x.example", PRIVATE_KEY_PASSPHRASE="for another key")
     client = kind.from_env(operator_id="acme", private_key=private_key, base_url="https://y.example")
     assert repr(client) == f"{kind.__name__}(base_url='https://y.example', operator_id='acme')"
 
@@ -300,16 +286,6 @@ def test_closing(private_key: RSAPrivateKey) -> None:
             with pytest.raises(ConfigurationError, match="This OperatorClient is closed"):
                 closed.fetch_bet("bet-1")
         assert len(server.connections) == 1
-
-
-@KINDS
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
-def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key: RSAPrivateKey) -> None:
-    """It says what to do instead (docs/decisions/0004)."""
-    with pytest.raises(
-        TypeError, match=rf"build one in each process instead, for example with {kind.__name__}.from_env"
-    ):
-        duplicate(_made(kind, private_key))
 
 
 @pytest.mark.parametrize(

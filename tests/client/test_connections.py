@@ -16,7 +16,7 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.transport.own_connections import Connections
 from game_operator.transport.wire import BaseWire
-from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, wire
 
 
@@ -66,11 +66,7 @@ def test_closing_closes_those_that_are_idle_and_later_the_others() -> None:
 @pytest.mark.outside
 def test_no_cookie_is_kept(private_key: RSAPrivateKey) -> None:
     """However many a service sets, none is sent back, and none takes memory."""
-
-    def sets_cookies(connection: Connection) -> None:
-        while connection.read_request():
-            connection.send(response_bytes(200, wire(bet()), b"Set-Cookie: a=b; Path=/"))
-
+    sets_cookies = answer(response_bytes(200, wire(bet()), b"Set-Cookie: a=b; Path=/"))
     with (
         HostileServer(sets_cookies) as server,
         OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,

@@ -6,12 +6,7 @@ from game_operator.client.settings import proxy_for
 
 _PROXY = "http://proxy.example:3128"
 
-
-@pytest.fixture(autouse=True)
-def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+pytestmark = pytest.mark.usefixtures("no_proxy_from_outside")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pytest_httpx import HTTPXMock, httpx_mock
 from vcr.errors import CannotOverwriteExistingCassetteException
 
 from tests.support.flavours import Perform, make_grant
-from tests.support.hostile_server import Connection, HostileServer, response_bytes
+from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import granted, wire
 
 __all__ = ["httpx_mock"]
@@ -28,15 +28,10 @@ pytestmark = [pytest.mark.outside, pytest.mark.parametrize("flavour", ["sync", "
 _MOCKED: Final = granted(free_bet_id="mocked")
 
 
-def _grants(connection: Connection) -> None:
-    while connection.read_request():
-        connection.send(response_bytes(200, wire(granted(free_bet_id="real"))))
-
-
 @pytest.fixture
 def service() -> Iterator[HostileServer]:
     """A service that grants whatever it is asked for."""
-    with HostileServer(_grants) as server:
+    with HostileServer(answer(response_bytes(200, wire(granted(free_bet_id="real"))))) as server:
         yield server
 
 

@@ -29,17 +29,11 @@ from tests.support.hostile_server import Connection, HostileServer, knows_every_
 from tests.support.leaks import everything_told
 from tests.support.proxy import NAMED_BY_PROXY, forward, forward_socks, refuse, silent_after
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
-
-
-_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-
-
-@pytest.fixture(autouse=True)
-def _no_proxy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
+pytestmark = [
+    pytest.mark.outside,
+    pytest.mark.drawn(8, flavour=("trio",)),
+    pytest.mark.usefixtures("no_proxy_from_outside"),
+]
 
 
 @pytest.fixture

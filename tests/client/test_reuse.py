@@ -19,12 +19,14 @@ from game_operator.protocol.exchange import Departure
 from game_operator.transport.wire import Progress
 from tests.client.conftest import Authority
 from tests.support.flavours import FLAVOURS, Scenario, run, run_over
-from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
+from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
 
 _GRANTED = response_bytes(200, wire(granted()))
 _REFUSED = response_bytes(400, wire({"success": False, "message": "None such", "error_code": "INSTANCE_NOT_FOUND"}))
 _NOT_FOUND = response_bytes(200, b'{"status":"NOT_FOUND"}')
+
+_refuses, _finds_nothing = answer(_REFUSED), answer(_NOT_FOUND)
 
 #: What a call goes over: the library of the user's own client, or None for ours; and the event loop, or "sync".
 WAYS: dict[str, tuple[Any, str]] = {
@@ -57,11 +59,6 @@ def _run(
         return run(flavour, scenario, server.base_url, key, retries=0, ssl_context=context, **options)
     options |= {"trust_env": False, "verify": context}
     return run_over(library, flavour, None, scenario, server.base_url, key, **options)
-
-
-def _refuses(connection: Connection) -> None:
-    while connection.read_request():
-        connection.send(_REFUSED)
 
 
 def _knows(connection: Connection) -> None:
@@ -199,13 +196,7 @@ def test_an_answer_to_another_look_up_is_refused(way: str, private_key: RSAPriva
 
 def _not_found_after_a_bet(connection: Connection) -> None:
     connection.send(found(connection.read_request()))
-    while connection.read_request():
-        connection.send(_NOT_FOUND)
-
-
-def _finds_nothing(connection: Connection) -> None:
-    while connection.read_request():
-        connection.send(_NOT_FOUND)
+    _finds_nothing(connection)
 
 
 async def _two_look_ups(client: AsyncOperatorClient) -> Any:

@@ -5,7 +5,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import httpcore
@@ -54,11 +54,11 @@ def _ending(
     handler: Handler,
     scenario: Scenario[Any],
     key: RSAPrivateKey,
-    **http_options: Any,
+    **options: Any,
 ) -> Any:
-    """Return the result or the error of one attempt of *scenario* against *handler*."""
+    """Return the result or the error of *scenario* against *handler*: of one attempt, unless *options* say more."""
     try:
-        return run_over(library, flavour, handler, scenario, _URL, key, retries=0, **http_options)
+        return run_over(library, flavour, handler, scenario, _URL, key, **options)
     except GameOperatorError as error:
         return error
 
@@ -227,22 +227,9 @@ def test_your_client_is_neither_closed_nor_obeyed(
         assert "cookie" not in request.headers
         return library.Response(302, headers={"Location": "https://elsewhere.example/"})
 
-    async def scenario(client: AsyncOperatorClient) -> Any:
-        return await client.fetch_bet("bet-1")
-
-    with pytest.raises(UnexpectedResponseError):
-        run_over(
-            library,
-            flavour,
-            handler,
-            scenario,
-            _URL,
-            private_key,
-            afterwards=http_clients.append,
-            follow_redirects=True,
-            params={"debug": "1"},
-            cookies={"session": "1"},
-        )
+    settings = {"follow_redirects": True, "params": {"debug": "1"}, "cookies": {"session": "1"}}
+    ended = _ending(library, flavour, handler, look_up, private_key, afterwards=http_clients.append, **settings)
+    assert isinstance(ended, UnexpectedResponseError)
     assert seen == [f"{_URL}/api/v0.2/fetch-bet/bet-1"]
     assert http_clients == [False], "closed"
 
@@ -415,31 +402,19 @@ def test_a_watcher_sees_each_attempt_and_changes_nothing(
         return httpx.Response(200, content=wire(granted(echo=request.headers["x-signature"])))
 
     with caplog.at_level(logging.ERROR):
-        made = run_over(
-            httpx,
-            flavour,
-            handler,
-            make_grant,
-            _URL,
-            private_key,
-            retries=RetryPolicy(base_delay_seconds=0.01),
-            on_exchange=watch,
-        )
+        repeats = RetryPolicy(base_delay_seconds=0.01)
+        made = _ending(httpx, flavour, handler, make_grant, private_key, retries=repeats, on_exchange=watch)
     assert isinstance(made, GrantAccepted)
     first, second = seen
-    assert (first.method, first.url, first.attempt, first.status) == (
-        "POST",
-        f"{_URL}/api/v0.2/free-bet/grant",
-        1,
-        None,
-    )
+    assert (first.method, first.url) == ("POST", f"{_URL}/api/v0.2/free-bet/grant")
+    assert (first.attempt, first.status) == (1, None)
     assert (second.attempt, second.status) == (2, 200)
     assert first.request_body == second.request_body != b""
     assert first.response_body == b""
     assert b"[signature removed]" in second.response_body
     assert 0 <= first.elapsed < 5
     assert "on_exchange raised; the call goes on" in caplog.text
-    assert cast("Any", made).model_extra == {"echo": "[signature removed]"}
+    assert made.model_extra == {"echo": "[signature removed]"}
 
 
 @pytest.mark.outside

@@ -7,6 +7,7 @@ import re
 import signal
 import traceback
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,6 +26,7 @@ from game_operator import (
 from game_operator.protocol.signing import Signature, sign
 from tests.support.flavours import Perform, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.keys import set_environment
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_operation, wire
 
@@ -86,20 +88,14 @@ def _signature_in(request: bytes) -> bytes:
     return next((line[13:] for line in lines if line.lower().startswith(b"x-signature: ")), b"")
 
 
-def _echoing(status: int, make_body: Callable[[str], object]) -> Script:
-    """Return a service for debugging: it answers *status* with the signature in its body."""
+def _echoing(status: int, make_body: Callable[[str], object], *headers: bytes) -> Script:
+    """Return a service for debugging: it answers *status* with the signature in its body, or in *headers*."""
 
     def script(connection: Connection) -> None:
         while request := connection.read_request():
-            connection.send(response_bytes(status, wire(make_body(_signature_in(request).decode()))))
-
-    return script
-
-
-def _echoing_in_a_header(name: bytes, status: int) -> Script:
-    def script(connection: Connection) -> None:
-        while request := connection.read_request():
-            connection.send(response_bytes(status, b"{}", name + b": " + _signature_in(request)))
+            signature = _signature_in(request)
+            echoed = [name + b": " + signature for name in headers]
+            connection.send(response_bytes(status, wire(make_body(signature.decode())), *echoed))
 
     return script
 
@@ -127,10 +123,10 @@ _SERVICES = [
     pytest.param(
         _echoing(400, lambda echo: {"success": False, "message": echo, "error_code": echo}), id="echoes in a refusal"
     ),
-    pytest.param(_echoing_in_a_header(b"X-Signature", 500), id="echoes in the same header"),
-    pytest.param(_echoing_in_a_header(b"Location", 302), id="echoes in a redirect"),
-    pytest.param(_echoing_in_a_header(b"Content-Encoding", 200), id="echoes in an encoding"),
-    pytest.param(_echoing_in_a_header(b"Retry-After", 429), id="echoes in Retry-After"),
+    pytest.param(_echoing(500, lambda _: {}, b"X-Signature"), id="echoes in the same header"),
+    pytest.param(_echoing(302, lambda _: {}, b"Location"), id="echoes in a redirect"),
+    pytest.param(_echoing(200, lambda _: {}, b"Content-Encoding"), id="echoes in an encoding"),
+    pytest.param(_echoing(429, lambda _: {}, b"Retry-After"), id="echoes in Retry-After"),
 ]
 
 
@@ -298,8 +294,9 @@ def test_no_client_gives_a_secret_away(kind: Any, encrypted_pem: bytes, secrets:
     told += "".join(f"{part!r} {part}" for part in vars(signatures).values())
     assert _leaks(told, secrets) == []
     for refused in (client, copy, signatures.signer):
-        with pytest.raises(TypeError, match=r"private key.* not pickled"):
-            pickle.dumps(refused)
+        for duplicate in (pickle.dumps, deepcopy):
+            with pytest.raises(TypeError, match=rf"{type(refused).__name__} holds a private key.* not pickled"):
+                duplicate(refused)
 
 
 @pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
@@ -326,12 +323,9 @@ def test_no_error_of_a_constructor_gives_a_secret_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whatever is wrong, the key and its passphrase have left our frames (spec §5)."""
-    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", "https://api.example.com")
-    monkeypatch.setenv("GAME_OPERATOR_ID", "acme")
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY", encrypted_pem.decode())
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", _PASSPHRASE)
-    if wrong.get("passphrase", 1) is None:
-        monkeypatch.delenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE")
+    set_environment(monkeypatch, BASE_URL="https://api.example.com", ID="acme", PRIVATE_KEY=encrypted_pem.decode())
+    if "passphrase" not in wrong:
+        monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", _PASSPHRASE)
     arguments = {"base_url": "https://api.example.com", "operator_id": "acme"}
     secret_arguments = {"private_key": encrypted_pem, "passphrase": _PASSPHRASE}
     make = kind.from_env if from_env else kind

@@ -26,11 +26,6 @@ pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 _FOUND = answer(response_bytes(200, wire(bet())))
 
 
-@pytest.fixture(scope="module")
-def stranger() -> Authority:
-    return Authority(trustme.CA())
-
-
 _CALLS = pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 
 
@@ -79,14 +74,14 @@ def test_roots_that_cannot_be_read_are_a_setting_to_mend(
 
 @_CALLS
 def test_an_authority_nobody_named_is_not_trusted(
-    perform: Perform, scenario: Scenario[Any], authority: Authority, stranger: Authority
+    perform: Perform, scenario: Scenario[Any], authority: Authority
 ) -> None:
     """Nothing is sent, and the error says why (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
         with pytest.raises(
             RequestNotSentError, match="certificate verify failed: unable to get local issuer"
         ) as raised:
-            perform(scenario, server.base_url, ssl_context=stranger.client(), retries=0)
+            perform(scenario, server.base_url, ssl_context=Authority(trustme.CA()).client(), retries=0)
         assert server.requests == []
     assert "SSL_CERT_FILE" in raised.value.remedy
 
@@ -122,16 +117,13 @@ def test_a_server_without_tls_gets_nothing(
 
     with HostileServer(script) as server:
         base_url = server.base_url.replace("http:", "https:")
+        no_roots = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         began = time.monotonic()
         with pytest.raises(RequestNotSentError) as raised:
-            perform(scenario, base_url, ssl_context=_no_roots(), timeout=0.3, retries=0)
+            perform(scenario, base_url, ssl_context=no_roots, timeout=0.3, retries=0)
         assert time.monotonic() - began < 2.0
         assert server.wait_until_closed()
     assert raised.value.timed_out is timed_out
-
-
-def _no_roots() -> ssl.SSLContext:
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def _fail(client: AsyncOperatorClient) -> None:

@@ -38,6 +38,7 @@ from game_operator.signers.keys import (
     public_key_of,
 )
 from tests.signers.conftest import PASSPHRASE, Keys
+from tests.support.keys import set_environment
 from tests.support.leaks import everything_told
 
 Build = Callable[..., object]
@@ -330,44 +331,7 @@ def test_a_short_pem_in_place_of_a_path(documents: dict[str, bytes]) -> None:
 # The environment
 
 
-def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    for name in (
-        "BASE_URL",
-        "ID",
-        "PRIVATE_KEY",
-        "PRIVATE_KEY_FILE",
-        "PRIVATE_KEY_PASSPHRASE",
-        "PRIVATE_KEY_PASSPHRASE_FILE",
-    ):
-        monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
-    for name, value in ({"BASE_URL": "https://api.example.com", "ID": "acme"} | values).items():
-        monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
-
-
-@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        pytest.param({"ID": ""}, "Not set in the environment: GAME_OPERATOR_ID", id="no operator id"),
-        pytest.param({"PRIVATE_KEY_FILE": "/nowhere"}, "both set", id="two keys"),
-        pytest.param({"PRIVATE_KEY_PASSPHRASE": "hunter2hunter2"}, "passphrase is wrong", id="wrong passphrase"),
-    ],
-)
-def test_a_bad_environment_is_named_and_not_told(
-    kind: type[OperatorClient] | type[AsyncOperatorClient],
-    changes: dict[str, str],
-    words: str,
-    documents: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The error names the variable; key, passphrase and the rest of the environment stay where they are (spec §5)."""
-    pem = documents["pkcs8 encrypted"].decode()
-    good = {"PRIVATE_KEY": pem, "PRIVATE_KEY_PASSPHRASE": PASSPHRASE}
-    _environment(monkeypatch, **(good | changes))
-    monkeypatch.setenv("DATABASE_PASSWORD", "swordfish-swordfish")
-    with pytest.raises(ConfigurationError, match=words) as refused:
-        kind.from_env()
-    assert_nothing_told(refused.value, pem, PASSPHRASE, "swordfish-swordfish", "hunter2hunter2")
+_SERVICE = {"BASE_URL": "https://api.example.com", "ID": "acme"}
 
 
 @pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient, SessionTokenBuilder])
@@ -380,7 +344,9 @@ def test_a_passphrase_comes_out_of_a_file(
     """One line end does not count, for editors and `echo` write it; an empty variable is not set (spec §5)."""
     path = tmp_path / "passphrase"
     pem = documents["pkcs8 encrypted"].decode()
-    _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE="", PRIVATE_KEY_PASSPHRASE_FILE=str(path))
+    set_environment(
+        monkeypatch, **_SERVICE, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE="", PRIVATE_KEY_PASSPHRASE_FILE=str(path)
+    )
     for content in (PASSPHRASE, f"{PASSPHRASE}\n"):
         path.write_text(content)
         assert "acme" in repr(kind.from_env())
@@ -406,35 +372,40 @@ def test_a_passphrase_file_that_cannot_be_used_is_named_by_its_variable(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The path is not shown: the passphrase itself may have been put there (spec §5)."""
+    """The path is not shown: the passphrase itself may be there; nor is the rest of the environment (spec §5)."""
+    monkeypatch.setenv("DATABASE_PASSWORD", "swordfish-swordfish")
     path = tmp_path / "swordfish-swordfish"
     if content is not None:
         path.write_bytes(content)
     pem = documents["pkcs8 encrypted"].decode()
-    _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
+    set_environment(monkeypatch, **_SERVICE, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
     with pytest.raises(ConfigurationError, match=words) as refused:
         kind.from_env()
     assert_nothing_told(refused.value, pem, "swordfish-swordfish", "hunter2hunter2")
 
 
-def test_a_passphrase_stands_in_one_place(
+def test_a_key_and_its_passphrase_stand_in_one_place(
     private_key: RSAPrivateKey, documents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both variables are one too many; what is passed leaves both alone (spec §5)."""
+    """Two variables are one too many; what is passed leaves both alone (spec §5)."""
     pem = documents["pkcs8 encrypted"].decode()
     both = {"PRIVATE_KEY_PASSPHRASE": PASSPHRASE, "PRIVATE_KEY_PASSPHRASE_FILE": "/nowhere"}
-    _environment(monkeypatch, PRIVATE_KEY=pem, **both)
+    set_environment(monkeypatch, **_SERVICE, PRIVATE_KEY=pem, **both)
     with pytest.raises(ConfigurationError, match=r"PASSPHRASE_FILE are both set\. Unset one of them"):
         OperatorClient.from_env()
     assert "acme" in repr(OperatorClient.from_env(passphrase=PASSPHRASE))
     assert "acme" in repr(OperatorClient.from_env(private_key=private_key))
     monkeypatch.delenv("GAME_OPERATOR_BASE_URL")
     assert "acme" in repr(SessionTokenBuilder.from_env(passphrase=PASSPHRASE))
+    set_environment(monkeypatch, **_SERVICE, PRIVATE_KEY=pem, PRIVATE_KEY_FILE="/nowhere")
+    with pytest.raises(ConfigurationError, match="both set") as refused:
+        OperatorClient.from_env(passphrase=PASSPHRASE)
+    assert_nothing_told(refused.value, pem, PASSPHRASE)
 
 
 def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key put into the wrong variable is not printed as a path (spec §5)."""
-    _environment(monkeypatch, PRIVATE_KEY_FILE=private_pem.decode())
+    set_environment(monkeypatch, **_SERVICE, PRIVATE_KEY_FILE=private_pem.decode())
     with pytest.raises(SigningKeyError, match="looks like the key itself") as refused:
         OperatorClient.from_env()
     assert_nothing_told(refused.value, private_pem)

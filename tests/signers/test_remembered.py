@@ -72,10 +72,7 @@ async def test_what_was_used_lately_is_kept() -> None:
     """Using a signature again keeps it; the one not used for longest goes (spec §5)."""
     used, unused, *rest = numbered(REMEMBERED + 1)
     signer, async_signer = Counting(), CountingAsync()
-    signatures, async_signatures = (
-        RememberedSignatures(signer),
-        RememberedSignatures(async_signer),
-    )
+    signatures, async_signatures = RememberedSignatures(signer), RememberedSignatures(async_signer)
     for message in [used, unused, *rest[:100], used, *rest, used, unused]:
         signatures.sign(message)
         await async_signatures.sign_async(message)
@@ -88,10 +85,7 @@ async def test_what_was_used_lately_is_kept() -> None:
 async def test_a_failure_is_not_remembered(message: bytes) -> None:
     """The signer's error arrives as it is, and the next call asks again (spec §5)."""
     signer, async_signer = Counting(failures=1), CountingAsync(failures=1)
-    signatures, async_signatures = (
-        RememberedSignatures(signer),
-        RememberedSignatures(async_signer),
-    )
+    signatures, async_signatures = RememberedSignatures(signer), RememberedSignatures(async_signer)
     with pytest.raises(ConnectionError, match="out of reach"):
         signatures.sign(message)
     with pytest.raises(ConnectionError, match="out of reach"):

@@ -40,6 +40,7 @@ def run_over(
     *,
     retries: Any = 0,
     on_exchange: Any = None,
+    telemetry: Any = None,
     afterwards: Callable[[bool], object] = bool,
     **http_options: Any,
 ) -> T:
@@ -48,12 +49,8 @@ def run_over(
 
     *afterwards* is told, once our client is closed, whether the one it ran over is closed, too.
     """
-    options = {
-        "operator_id": "acme",
-        "private_key": private_key,
-        "retries": retries,
-        "on_exchange": on_exchange,
-    }
+    options = {"operator_id": "acme", "private_key": private_key, "retries": retries}
+    options |= {"on_exchange": on_exchange, "telemetry": telemetry}
     transport = None if handler is None else library.MockTransport(handler)
     if flavour == "sync":
         with library.Client(transport=transport, **http_options) as http_client:

@@ -29,6 +29,15 @@ def encrypted(path: Path, passphrase: bytes) -> Path:
     return path
 
 
+def set_environment(patch: pytest.MonkeyPatch, **variables: str) -> None:
+    """Set these *variables* of ``from_env``, named without GAME_OPERATOR_, and none besides."""
+    secret = ("PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE", "PRIVATE_KEY_PASSPHRASE_FILE")
+    for name in ("BASE_URL", "ID", *secret):
+        patch.delenv(f"GAME_OPERATOR_{name}", raising=False)
+    for name, value in variables.items():
+        patch.setenv(f"GAME_OPERATOR_{name}", value)
+
+
 def make_and_check_once(patch: pytest.MonkeyPatch) -> None:
     """Let what plays the provider get keys that nobody uses any more, and let each PEM be checked once."""
     patch.setattr("game_operator_testkit.provider.keys.generate_private_key", _Keys())

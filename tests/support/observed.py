@@ -5,7 +5,7 @@ from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
@@ -58,3 +58,27 @@ class Observed:
         if data is None:
             return
         yield from (one for each in data.resource_metrics for scope in each.scope_metrics for one in scope.metrics)
+
+
+class _Failing(SpanProcessor):
+    """Raises when a span of a name starts, or ends."""
+
+    def __init__(self, moment: str, name: str) -> None:
+        self._moment, self._name = moment, name
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        self._fail("start", span)
+
+    def on_end(self, span: Any) -> None:
+        self._fail("end", span)
+
+    def _fail(self, moment: str, span: Any) -> None:
+        if (moment, span.name) == (self._moment, self._name):
+            raise RuntimeError("of the SDK")
+
+
+def failing(moment: str, name: str) -> Observed:
+    """Return an SDK with a processor that raises at the "start" or the "end" of each span of a *name*."""
+    observed = Observed()
+    observed.tracers.add_span_processor(_Failing(moment, name))
+    return observed

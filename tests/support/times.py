@@ -1,6 +1,7 @@
 """A clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
 
 import time
+from collections.abc import Callable
 
 _SLACK_MILLIS = 5_000
 
@@ -30,3 +31,11 @@ def is_now(timestamp: object, since: float) -> bool:
     if type(timestamp) is not int:
         return False
     return since * 1000 - _SLACK_MILLIS < timestamp < time.time() * 1000 + _SLACK_MILLIS
+
+
+def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait until *holds* says yes, and for *seconds* at the most."""
+    give_up = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < give_up
+        time.sleep(0.005)

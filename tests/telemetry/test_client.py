@@ -12,7 +12,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from game_operator import AsyncOperatorClient, Exchange, OperatorClient, RetryPolicy
 from game_operator.errors import GameOperatorError
-from tests.support.observed import Observed
+from tests.support.flavours import run_over
+from tests.support.observed import Observed, failing
 from tests.support.servers import asgi_server
 from tests.support.wire import bet, wire
 
@@ -37,24 +38,17 @@ def _answers(*answers: httpx.Response | Exception) -> Respond:
 
 def _fetched(kind: str, respond: Respond, key: RSAPrivateKey, bet_id: str = "b1", **options: Any) -> object:
     """Fetch a bet by a client of a kind; return what came of it, an error too."""
-    transport = httpx.MockTransport(respond)
 
-    async def fetched() -> object:
-        async with httpx.AsyncClient(transport=transport) as http:
-            client = AsyncOperatorClient("http://127.0.0.1:1", "acme", key, http_client=http, retries=_QUICK, **options)
-            return await client.fetch_bet(bet_id)
+    async def fetch(client: AsyncOperatorClient) -> object:
+        return await client.fetch_bet(bet_id)
 
     try:
-        if kind == "async":
-            return anyio.run(fetched)
-        with httpx.Client(transport=transport) as http:
-            client = OperatorClient("http://127.0.0.1:1", "acme", key, http_client=http, retries=_QUICK, **options)
-            return client.fetch_bet(bet_id)
+        return run_over(httpx, kind, respond, fetch, "http://127.0.0.1:1", key, retries=_QUICK, **options)
     except GameOperatorError as failed:
         return failed
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", "asyncio"])
 def kind(request: pytest.FixtureRequest) -> str:
     """Both clients."""
     return str(request.param)
@@ -166,7 +160,7 @@ def test_the_instrumentation_of_httpx_counts_nothing_twice(kind: str, private_ke
     try:
         with asgi_server(service) as port:
             url = f"http://127.0.0.1:{port}"
-            if kind == "async":
+            if kind == "asyncio":
                 anyio.run(fetched, url)
             else:
                 with OperatorClient(url, "acme", private_key, telemetry=observed.telemetry) as client:
@@ -202,14 +196,23 @@ def test_a_cancelled_call_ends_its_spans(private_key: RSAPrivateKey) -> None:
         await anyio.sleep_forever()
         raise AssertionError
 
-    async def scenario() -> None:
-        async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as http:
-            client = AsyncOperatorClient(
-                "http://127.0.0.1:1", "acme", private_key, http_client=http, telemetry=observed.telemetry
-            )
-            with anyio.move_on_after(0.05):
-                await client.fetch_bet("b1")
+    async def scenario(client: AsyncOperatorClient) -> None:
+        with anyio.move_on_after(0.05):
+            await client.fetch_bet("b1")
 
-    anyio.run(scenario)
+    run_over(httpx, "asyncio", never, scenario, "http://127.0.0.1:1", private_key, telemetry=observed.telemetry)
     assert [span.name for span in observed.spans()] == [_TEMPLATE, "fetch-bet"]
     assert all(span.status.status_code is StatusCode.ERROR for span in observed.spans())
+
+
+@pytest.mark.parametrize("moment", ["start", "end"])
+@pytest.mark.parametrize("name", ["fetch-bet", _TEMPLATE])
+def test_calls_are_made_although_a_processor_of_the_sdk_raises(
+    private_key: RSAPrivateKey, moment: str, name: str
+) -> None:
+    """And measured."""
+    observed = failing(moment, name)
+    reference_id = bet()["reference_id"]
+    found: Any = _fetched("sync", _answers(_found()), private_key, reference_id, telemetry=observed.telemetry)
+    assert found.reference_id == reference_id
+    assert sum(observed.counts("http.client.request.duration").values()) == 1

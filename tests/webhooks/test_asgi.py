@@ -30,7 +30,9 @@ from game_operator.webhooks import (
     success,
 )
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
+from tests.support.times import until
 from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
+from tests.webhooks.conftest import asgi_messages, asgi_scope, over_asgi
 
 _BODY = encoded(WITHDRAW)
 _SERVERS = [
@@ -133,9 +135,9 @@ async def test_who_hears_that_the_connection_ends(name: str, is_last: bool, rece
     app, body = asgi_app(receiver, AsyncHandler()), {"type": "http.request", "body": b"{}"}
     for path, method in (("/withdraw", "POST"), ("/withdraw", "GET"), ("/unknown", "POST")):
         scope = {"type": "http", "method": method, "path": path, "headers": [(name.encode(), b"upgrade")]}
-        assert ((b"connection", b"close") in (await _run(app, scope, body))[0]["headers"]) is is_last
+        assert ((b"connection", b"close") in (await asgi_messages(app, scope, body))[0]["headers"]) is is_last
     scope["http_version"] = "2"  # Which has no such header.
-    assert (b"connection", b"close") not in (await _run(app, scope, body))[0]["headers"]
+    assert (b"connection", b"close") not in (await asgi_messages(app, scope, body))[0]["headers"]
 
 
 def _chunked(body: bytes, size: int) -> bytes:
@@ -224,21 +226,14 @@ def test_a_client_may_hang_up_at_any_time(
     client = RawClient(port)
     client.send(data[:cut])
     if when == "during the call":
-        _until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
+        until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     (client.reset if way == "reset" else client.__exit__)()
     good = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
     assert told(reply_to(port, good)) == (200, None)
     if cut == len(data):
-        _until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
+        until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     assert sum(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls) == (cut == len(data))
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
-
-
-def _until(holds: Any) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.005)
 
 
 @pytest.mark.outside
@@ -319,37 +314,18 @@ async def test_litestar_below_a_root_path(root: str, receiver: WebhookReceiver, 
         assert await _posted(outer, path, private_key, root) == (200, None)
 
 
-async def _run(app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = []
-    waiting = iter(messages)
-
-    async def receive() -> dict[str, Any]:
-        return next(waiting)
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    return sent
-
-
 async def test_other_kinds_of_connections(receiver: WebhookReceiver) -> None:
     """Start and end of the server are confirmed, a WebSocket is refused, and what ASGI may become is an error."""
     app = asgi_app(receiver, AsyncHandler())
     startup, shutdown = {"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}
-    assert [each["type"] for each in await _run(app, {"type": "lifespan"}, startup, shutdown)] == [
+    assert [each["type"] for each in await asgi_messages(app, {"type": "lifespan"}, startup, shutdown)] == [
         "lifespan.startup.complete",
         "lifespan.shutdown.complete",
     ]
-    closed = await _run(app, {"type": "websocket"}, {"type": "websocket.connect"})
+    closed = await asgi_messages(app, {"type": "websocket"}, {"type": "websocket.connect"})
     assert closed == [{"type": "websocket.close", "code": 1000}]
     with pytest.raises(ValueError, match="not telepathy"):
-        await _run(app, {"type": "telepathy"})
-
-
-def _scope(**change: Any) -> dict[str, Any]:
-    scope: dict[str, Any] = {"type": "http", "path": "/withdraw", "method": "POST", "headers": [], "client": None}
-    return {**scope, **change}
+        await asgi_messages(app, {"type": "telepathy"})
 
 
 @pytest.mark.parametrize("client", [None, (), ("", 0), ["192.0.2.7", 5]])
@@ -357,7 +333,7 @@ async def test_scopes_may_leave_things_out(client: Any, receiver: WebhookReceive
     """No client (a Unix socket), no root path, a message without a body."""
     app = asgi_app(receiver, AsyncHandler())
     for message in ({"type": "http.request"}, {"type": "http.request", "body": None}):
-        start, body = await _run(app, _scope(client=client, root_path=None), message)
+        start, body = await asgi_messages(app, asgi_scope(client=client, root_path=None), message)
         assert start["status"] == 200
         assert read_reply(body["body"]).code == "INVALID_SIGNATURE"
 
@@ -367,7 +343,7 @@ async def test_http_2_knows_no_connection_header(receiver: WebhookReceiver) -> N
     app = asgi_app(receiver, AsyncHandler())
     for version, closes in (("2", False), ("1.1", True)):
         pieces = [{"type": "http.request", "body": b"x" * 4_000_000, "more_body": True}] * 5
-        start, _ = await _run(app, _scope(http_version=version), *pieces)
+        start, _ = await asgi_messages(app, asgi_scope(http_version=version), *pieces)
         assert ((b"connection", b"close") in start["headers"]) is closes
 
 
@@ -384,9 +360,9 @@ async def test_a_client_that_is_gone_when_the_reply_is_sent(receiver: WebhookRec
 
         return send
 
-    await app(_scope(), receive, failing(BrokenPipeError()))
+    await app(asgi_scope(), receive, failing(BrokenPipeError()))
     with pytest.raises(RuntimeError):
-        await app(_scope(), receive, failing(RuntimeError("x")))
+        await app(asgi_scope(), receive, failing(RuntimeError("x")))
 
 
 async def test_a_client_that_hangs_up_first(receiver: WebhookReceiver) -> None:
@@ -394,23 +370,19 @@ async def test_a_client_that_hangs_up_first(receiver: WebhookReceiver) -> None:
     handler = AsyncHandler()
     app = asgi_app(receiver, handler)
     gone, piece = {"type": "http.disconnect"}, {"type": "http.request", "body": b"{", "more_body": True}
-    assert await _run(app, _scope(), gone) == []
-    assert await _run(app, _scope(), piece, piece, gone) == []
+    assert await asgi_messages(app, asgi_scope(), gone) == []
+    assert await asgi_messages(app, asgi_scope(), piece, piece, gone) == []
     assert handler.calls == []
 
 
 @pytest.mark.slow
-async def test_a_batch_over_http(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+def test_a_batch_over_http(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """A11, F09: up to 1 MiB in pieces."""
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))
     items = [{**DEPOSIT, "action_id": f"b{number}", "tx_id": f"t{number}", "x": "y" * 800} for number in range(999)]
     body = encoded(items)
     assert 900_000 < len(body) <= 1_048_576
-    headers = [(name.lower().encode(), value.encode()) for name, value in signed(private_key, body).items()]
-    pieces = [
-        {"type": "http.request", "body": body[start : start + 65_536], "more_body": start + 65_536 < len(body)}
-        for start in range(0, len(body), 65_536)
-    ]
+    send = over_asgi(*(body[start : start + 65_536] for start in range(0, len(body), 65_536)))
     for path in ("/deposit-batch", "/deposit/batch"):
-        _, reply = await _run(asgi_app(receiver, AsyncHandler()), _scope(path=path, headers=headers), *pieces)
-        assert [item["tx_id"] for item in json.loads(reply["body"])] == [item["tx_id"] for item in items]
+        _, reply = send(receiver, AsyncHandler(), "POST", path, signed(private_key, body))
+        assert [item["tx_id"] for item in json.loads(reply)] == [item["tx_id"] for item in items]

@@ -16,9 +16,15 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import Profile
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, success
+from tests.support.times import until
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
+from tests.webhooks.conftest import handled
 
 pytestmark = pytest.mark.slow
+
+#: Builds a receiver with some settings.
+Build = Callable[..., WebhookReceiver]
+Headers = dict[str, str]
 
 _BUDGET = 0.2
 _PATIENCE = 20.0
@@ -48,7 +54,7 @@ def gate() -> Iterator[_Gate]:
 
 
 @pytest.fixture
-def build(public_key: RSAPublicKey) -> Callable[..., WebhookReceiver]:
+def build(public_key: RSAPublicKey) -> Build:
     """Build a receiver with a short budget."""
 
     def receiver(**settings: Any) -> WebhookReceiver:
@@ -58,7 +64,7 @@ def build(public_key: RSAPublicKey) -> Callable[..., WebhookReceiver]:
 
 
 @pytest.fixture
-def headers(private_key: RSAPrivateKey) -> dict[str, str]:
+def headers(private_key: RSAPrivateKey) -> Headers:
     """Those of a genuine withdraw."""
     return signed(private_key, _BODY)
 
@@ -75,7 +81,7 @@ def _taking(seconds: float) -> Callable[[WebhookCall], Reply]:
 
 
 def test_a_sync_handler_runs_on_in_its_thread(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+    build: Build, headers: Headers, gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H01: SYSTEM_ERROR at the budget; the work goes on, is counted against the threads, and its end is logged."""
     receiver = build(max_threads=1)
@@ -89,20 +95,13 @@ def test_a_sync_handler_runs_on_in_its_thread(
     assert "it never began: all 1 threads were busy" in caplog.text
     gate.opened.set()
     assert gate.ended.acquire(timeout=_PATIENCE)
-    _until(lambda: "after that" in caplog.text)
+    until(lambda: "after that" in caplog.text)
     assert code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
     assert waiting.calls == []  # What was answered before it began never begins.
 
 
-def _until(holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + _PATIENCE
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.005)
-
-
 async def test_a_sync_handler_runs_on_under_asyncio(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+    build: Build, headers: Headers, gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H01: the same; with the queue full, calls are answered at the budget and never run. The loop is never blocked."""
     receiver = build(max_threads=2)
@@ -113,7 +112,7 @@ async def test_a_sync_handler_runs_on_under_asyncio(
     assert [code_of(reply) for reply in replies] == ["SYSTEM_ERROR"] * 5
     assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
     gate.opened.set()
-    await asyncio.to_thread(_until, lambda: caplog.text.count("after that") == 2)
+    await asyncio.to_thread(until, lambda: caplog.text.count("after that") == 2)
     assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
     assert code_of(await receiver.handle_async("/withdraw", headers, _BODY, Handler())) is None
 
@@ -126,7 +125,7 @@ async def _ticking() -> None:
 
 
 def test_a_failure_after_the_reply_is_logged(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+    build: Build, headers: Headers, gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With its traceback, for nobody else will hear of it."""
 
@@ -136,12 +135,12 @@ def test_a_failure_after_the_reply_is_logged(
 
     assert code_of(build().handle("/withdraw", headers, _BODY, Handler(fail), in_thread=True)) == "SYSTEM_ERROR"
     gate.opened.set()
-    _until(lambda: "the disk is full" in caplog.text)
+    until(lambda: "the disk is full" in caplog.text)
     assert "failed" in caplog.text
 
 
 def test_what_runs_in_this_thread_is_not_interrupted(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
+    build: Build, headers: Headers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """H01: too long is found out afterwards; its repeat finds the work done."""
     handler = Handler(_taking(0.05))
@@ -150,9 +149,7 @@ def test_what_runs_in_this_thread_is_not_interrupted(
     assert code_of(build(budget_seconds=_PATIENCE).handle("/withdraw", headers, _BODY, handler)) is None
 
 
-async def test_an_async_handler_is_cancelled(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_an_async_handler_is_cancelled(build: Build, headers: Headers, caplog: pytest.LogCaptureFixture) -> None:
     """H01: it is told, and may roll back."""
     rolled_back = []
 
@@ -174,7 +171,7 @@ async def test_an_async_handler_is_cancelled(
 
 @pytest.mark.parametrize("after", ["a reply", "an exception"])
 async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_same(
-    after: str, build: Callable[..., WebhookReceiver], headers: dict[str, str]
+    after: str, build: Build, headers: Headers
 ) -> None:
     """It delays its reply, and no cancellation is left behind in the task."""
 
@@ -196,7 +193,7 @@ async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_s
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_timeout_of_the_handlers_own_is_its_failure(
-    kind: str, build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
+    kind: str, build: Build, headers: Headers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as its database's: it is told as what it is."""
 
@@ -222,9 +219,7 @@ async def _wrap_the_cancellation(began: asyncio.Event) -> object:
     return success(balance_cents=1)
 
 
-async def test_a_cancellation_that_comes_back_in_a_group_is_one(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str]
-) -> None:
+async def test_a_cancellation_that_comes_back_in_a_group_is_one(build: Build, headers: Headers) -> None:
     """The task's own passes, so that its server sees a task that was cancelled; at the budget it is SYSTEM_ERROR."""
     began = asyncio.Event()
     handler = AsyncHandler(lambda call: _wrap_the_cancellation(began))
@@ -240,9 +235,7 @@ async def test_a_cancellation_that_comes_back_in_a_group_is_one(
     assert ours.cancelling() == 0
 
 
-async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate
-) -> None:
+async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(build: Build, headers: Headers, gate: _Gate) -> None:
     """What has begun is carried through; what waits for a thread never begins."""
     receiver = build(max_threads=1, budget_seconds=_PATIENCE)
     begun, waiting = Handler(gate.wait), Handler()
@@ -261,19 +254,19 @@ async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(
 
 
 def test_a_loop_that_is_gone_is_not_woken(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
+    build: Build, headers: Headers, gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A thread that ends after its event loop logs its end, and no error of asyncio's."""
     reply = asyncio.run(build().handle_async("/withdraw", headers, _BODY, Handler(gate.wait)))
     assert code_of(reply) == "SYSTEM_ERROR"
     gate.opened.set()
-    _until(lambda: "after that" in caplog.text)
+    until(lambda: "after that" in caplog.text)
     gc.collect()
     alarmed = {record.name for record in caplog.records if record.levelno >= logging.WARNING}
     assert alarmed == {"game_operator.webhooks"}
 
 
-def test_the_defaults(public_key: RSAPublicKey, headers: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_the_defaults(public_key: RSAPublicKey, headers: Headers, caplog: pytest.LogCaptureFixture) -> None:
     """H01: 10 s, a warning from 500 ms, 40 threads."""
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
     assert (receiver.budget_seconds, receiver.max_threads) == (10.0, 40)
@@ -286,7 +279,7 @@ def test_the_defaults(public_key: RSAPublicKey, headers: dict[str, str], caplog:
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("_WHO", default="nobody")
 
 
-async def test_threads_see_the_callers_context(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
+async def test_threads_see_the_callers_context(build: Build, headers: Headers) -> None:
     """Tracing and log correlation travel in context variables; what the handler sets does not come back."""
     seen = []
 
@@ -305,7 +298,7 @@ async def test_threads_see_the_callers_context(build: Callable[..., WebhookRecei
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
+def test_a_forked_worker_has_threads_of_its_own(build: Build, headers: Headers) -> None:
     """Servers fork after the application was loaded, and perhaps used; threads do not come along."""
     receiver = build(budget_seconds=_PATIENCE)
     assert code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
@@ -321,7 +314,7 @@ def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookRece
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longer(
-    kind: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, gate: _Gate,
+    kind: str, build: Build, private_key: RSAPrivateKey, gate: _Gate,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     """keep_anomaly has the same budget."""
@@ -366,7 +359,7 @@ _WAYS = ["handle", "in a thread", "sync", "async"]
 class _Batches:
     """Posts batches in each of the ways; calls and anomalies are counted, and take the seconds that are said."""
 
-    def __init__(self, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, clock: _Clock) -> None:
+    def __init__(self, build: Build, private_key: RSAPrivateKey, clock: _Clock) -> None:
         profile = Profile(deposit_batch=True)
         self._receiver = build(budget_seconds=_LONG, warn_seconds=1_000.0, profile=profile, max_threads=50)
         self._private_key = private_key
@@ -393,17 +386,12 @@ class _Batches:
 
     def answered(self, way: str, items: list[Any], handler: Any) -> tuple[int, list[str | None]]:
         body = encoded(items)
-        headers = signed(self._private_key, body)
-        if way in ("handle", "in a thread"):
-            in_thread = way == "in a thread"
-            reply = self._receiver.handle("/deposit-batch", headers, body, handler, in_thread=in_thread)
-        else:
-            reply = asyncio.run(self._receiver.handle_async("/deposit-batch", headers, body, handler))
+        reply = handled(way, self._receiver, "/deposit-batch", signed(self._private_key, body), body, handler)
         return len(handler.calls), [item.get("code") for item in json.loads(reply.body)]
 
 
 @pytest.fixture
-def batches(build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, clock: _Clock) -> _Batches:
+def batches(build: Build, private_key: RSAPrivateKey, clock: _Clock) -> _Batches:
     """A receiver of batches whose time is moved by hand."""
     return _Batches(build, private_key, clock)
 

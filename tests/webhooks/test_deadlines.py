@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import count
 from selectors import DefaultSelector, SelectorKey
 from typing import Any
@@ -65,14 +67,30 @@ async def test_each_at_its_time() -> None:
     assert ended == [0.5, 0.1, 30, 0.2, 0.2, 0.3, 0.4]
 
 
-async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
+async def _cleans_up_slowly() -> None:
+    try:
+        await asyncio.sleep(30)
+    finally:
+        await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("handler", "after"),
+    [
+        pytest.param(partial(_naps, 30), 0.01, id="before the time limit"),
+        pytest.param(_cleans_up_slowly, 0.1, id="behind it, while the handler cleans up"),
+    ],
+)
+async def test_a_cancellation_from_elsewhere_is_no_time_limit(
+    handler: Callable[[], Coroutine[Any, Any, Any]], after: float
+) -> None:
     """Whoever cancels the task meanwhile is obeyed."""
-    budget = Budget(1)
-    task = asyncio.create_task(budget.awaited(0.05, _naps, 30))
-    await asyncio.sleep(0.01)
+    task = asyncio.create_task(Budget(1).awaited(0.05, handler))
+    await asyncio.sleep(after)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    assert task.cancelled()
 
 
 @pytest.mark.parametrize("first", ["the cancellation", "the time limit"])
@@ -107,23 +125,6 @@ async def test_a_cancellation_at_the_same_moment_counts(first: str, *, cleans_up
         await both
     assert both.cancelled()
     assert ended == [True]
-
-
-async def test_a_cancellation_behind_the_time_limit_counts() -> None:
-    """A handler that still cleans up when its time is over can be cancelled from elsewhere, and that is obeyed."""
-
-    async def handler() -> None:
-        try:
-            await asyncio.sleep(30)
-        finally:
-            await asyncio.sleep(30)
-
-    task = asyncio.create_task(Budget(1).awaited(0.05, handler))
-    await asyncio.sleep(0.1)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert task.cancelled()
 
 
 def test_loops_of_several_threads_share_a_budget() -> None:

@@ -28,31 +28,17 @@ from game_operator.webhooks import (
     error,
     success,
 )
-from tests.support.webhooks import (
-    DEPOSIT,
-    GENUINE,
-    WITHDRAW,
-    AsyncHandler,
-    Handler,
-    code_of,
-    encoded,
-    read_reply,
-    signature_of,
-    signed,
-)
-from tests.webhooks.conftest import Post
+from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signature_of, signed
+from tests.webhooks.conftest import Post, handled
+
+#: Posts a withdraw in some way, to a handler that does something.
+By = Callable[[str, Callable[[WebhookCall], object]], HttpReply]
 
 
-@pytest.mark.parametrize("path", GENUINE)
-def test_a_genuine_call_reaches_its_method(path: str, post: Post, handler: Handler) -> None:
-    """HTTP 200, type, balance and timestamp (spec §2.1, §4.1)."""
-    reply = post(path, GENUINE[path])
-    told = read_reply(reply.body)
-    assert reply.status == 200
-    assert (told.code, told.balance_cents) == (None, 10_000)
-    assert told.timestamp is not None
-    assert b'"balance":100.00' in reply.body
-    assert [call.operation for call in handler.calls] == [path[1:]]
+@pytest.fixture
+def by(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> By:
+    """Post to the receiver."""
+    return lambda way, does: _posted(way, receiver, private_key, "/withdraw", WITHDRAW, does)[0]
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, "INVALID_SIGNATURE"), (401, "INVALID_SIGNATURE")])
@@ -77,21 +63,16 @@ def test_an_unsigned_call_is_refused(
     ],
 )
 def test_a_refused_call_is_one_line_of_information(
-    answer: Any,
-    lines: list[str],
-    receiver: WebhookReceiver,
-    private_key: RSAPrivateKey,
-    caplog: pytest.LogCaptureFixture,
+    answer: Any, lines: list[str], by: By, receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Operation, code and time, at INFO, and no id; what we refuse ourselves is a warning, and nothing besides."""
     caplog.set_level(logging.INFO)
-    body = encoded(WITHDRAW)
-    receiver.handle("/withdraw", signed(private_key, body), body, Handler(lambda call: answer))
+    by("handle", lambda call: answer)
     assert [record.levelno for record in caplog.records] == [logging.INFO] * len(lines)
     for record, line in zip(caplog.records, lines, strict=True):
         assert re.fullmatch(line + r" \d+\.\d ms", record.getMessage())
     caplog.clear()
-    receiver.handle("/withdraw", {}, body, Handler())
+    receiver.handle("/withdraw", {}, encoded(WITHDRAW), Handler())
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
@@ -236,22 +217,12 @@ _WAYS = ["handle", "in a thread", "sync handler, awaited", "async handler"]
 @pytest.mark.parametrize("failure", _FAILURES, ids=lambda failure: type(failure).__name__)
 @pytest.mark.parametrize("way", _WAYS)
 def test_a_handler_may_raise_anything(
-    failure: BaseException,
-    way: str,
-    receiver: WebhookReceiver,
-    private_key: RSAPrivateKey,
-    caplog: pytest.LogCaptureFixture,
+    failure: BaseException, way: str, by: By, caplog: pytest.LogCaptureFixture
 ) -> None:
     """SYSTEM_ERROR, with nothing of the exception in the body and its traceback in the log."""
-    assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
+    assert code_of(by(way, _raise(failure))) == "SYSTEM_ERROR"
     assert "raised" in caplog.text
     assert any(record.exc_info or "|" in record.getMessage() for record in caplog.records)
-
-
-def _by(
-    way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, does: Callable[[WebhookCall], object]
-) -> HttpReply:
-    return _posted(way, receiver, private_key, "/withdraw", WITHDRAW, does)[0]
 
 
 def _posted(
@@ -266,39 +237,31 @@ def _posted(
     body = encoded(content)
     headers = signed(private_key, body)
     handler: Any = (AsyncHandler if way == "async handler" else Handler)(does)
-    if way in ("handle", "in a thread"):
-        return receiver.handle(path, headers, body, handler, in_thread=way == "in a thread"), handler
-    return asyncio.run(receiver.handle_async(path, headers, body, handler)), handler
+    return handled(way, receiver, path, headers, body, handler), handler
 
 
 @pytest.mark.parametrize("failure", [SystemExit(1), KeyboardInterrupt(), GeneratorExit(), BaseException("x")])
-def test_what_ends_a_program_does_not_end_it_from_a_thread_of_ours(
-    failure: BaseException, receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+def test_what_ends_a_program_does_not_end_it_from_a_thread_of_ours(failure: BaseException, by: By) -> None:
     """``sys.exit()`` in a handler would otherwise end the event loop that waits for it."""
     for way in ("in a thread", "sync handler, awaited"):
-        assert code_of(_by(way, receiver, private_key, _raise(failure))) == "SYSTEM_ERROR"
+        assert code_of(by(way, _raise(failure))) == "SYSTEM_ERROR"
     with pytest.raises(type(failure)):
-        _by("handle", receiver, private_key, _raise(failure))
+        by("handle", _raise(failure))
 
 
 @pytest.mark.parametrize("way", ["handle", "async handler"])
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
-def test_what_ends_a_program_may_come_in_a_group(
-    end: type[BaseException], way: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+def test_what_ends_a_program_may_come_in_a_group(end: type[BaseException], way: str, by: By) -> None:
     """As a task group hands it on, at any depth: it is no answer to a call."""
     group = BaseExceptionGroup("outer", [ValueError("a"), BaseExceptionGroup("inner", [end()])])
     with pytest.raises(BaseExceptionGroup) as passed:
-        _by(way, receiver, private_key, _raise(group))
+        by(way, _raise(group))
     assert passed.value is group
 
 
-def test_a_cancellation_from_inside_is_a_failure_like_any_other(
-    receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+def test_a_cancellation_from_inside_is_a_failure_like_any_other(by: By) -> None:
     """Something that the handler awaited was cancelled, and not the call."""
-    assert code_of(_by("async handler", receiver, private_key, _raise(asyncio.CancelledError()))) == "SYSTEM_ERROR"
+    assert code_of(by("async handler", _raise(asyncio.CancelledError()))) == "SYSTEM_ERROR"
 
 
 _FORGED = "p1\n2026-11-21 12:00:00 ERROR forged\x1b[2J"
@@ -314,13 +277,10 @@ _FORGED = "p1\n2026-11-21 12:00:00 ERROR forged\x1b[2J"
     ],
 )
 def test_no_line_of_the_log_is_forged(
-    failure: Callable[[], Exception],
-    receiver: WebhookReceiver,
-    private_key: RSAPrivateKey,
-    caplog: pytest.LogCaptureFixture,
+    failure: Callable[[], Exception], by: By, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F08: an exception that quotes an id, as databases do, is told line by line, escaped."""
-    assert code_of(_by("handle", receiver, private_key, _raise(failure()))) == "SYSTEM_ERROR"
+    assert code_of(by("handle", _raise(failure()))) == "SYSTEM_ERROR"
     assert "forged" in caplog.text
     assert not re.search(r"^\S*2026-11-21", caplog.text, re.MULTILINE)
     assert "\x1b" not in caplog.text
@@ -339,11 +299,9 @@ def _noted(note: str) -> Exception:
     return failure
 
 
-def test_a_plain_failure_keeps_its_traceback_as_such(
-    receiver: WebhookReceiver, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_plain_failure_keeps_its_traceback_as_such(by: By, caplog: pytest.LogCaptureFixture) -> None:
     """Error trackers read exc_info."""
-    _by("handle", receiver, private_key, _raise(RuntimeError("plain")))
+    by("handle", _raise(RuntimeError("plain")))
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [RuntimeError]
 
 
@@ -506,10 +464,15 @@ def test_a_handler_that_is_none_is_told_in_words(handler: Any, says: str, receiv
         receiver.handle("/withdraw", {}, b"", asynchronous)  # Its coroutines would never be awaited.
 
 
+#: Posts a batch in some way; returns the reply, and the handler that was asked.
+Batch = Callable[..., tuple[HttpReply, Any]]
+
+
 @pytest.fixture
-def batch_receiver(public_key: RSAPublicKey) -> WebhookReceiver:
-    """A receiver that serves batches."""
-    return WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))
+def batch(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> Batch:
+    """Post to a receiver that serves batches."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))
+    return lambda way, *rest: _posted(way, receiver, private_key, "/deposit-batch", *rest)
 
 
 def _deposit(name: str, **change: Any) -> dict[str, Any]:
@@ -521,10 +484,10 @@ def _told(reply: HttpReply) -> list[tuple[str | None, str | None]]:
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_batch_is_answered_in_order(way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+def test_a_batch_is_answered_in_order(way: str, batch: Batch) -> None:
     """A11: three deposits, one bad: two SUCCESS, one ERROR, matched by tx_id; the bad one is kept."""
     items = [_deposit("b1"), _deposit("b2", amount=-1), _deposit("b3"), 7]
-    reply, handler = _posted(way, batch_receiver, private_key, "/deposit-batch", items)
+    reply, handler = batch(way, items)
     assert reply.status == 200
     assert _told(reply) == [
         ("deposit:bet:b1", None),
@@ -532,26 +495,22 @@ def test_a_batch_is_answered_in_order(way: str, batch_receiver: WebhookReceiver,
         ("deposit:bet:b3", None),
         (None, "INVALID_REQUEST"),
     ]
-    assert [anomaly[:2] for anomaly in handler.anomalies] == [("deposit", "unreadable")] * 2
+    assert handler.anomalies == [("deposit", "unreadable", encoded(items[1])), ("deposit", "unreadable", b"7")]
     assert json.loads(reply.body)[0].keys() == {"tx_id", "type", "balance", "timestamp"}
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_long_batch_is_answered_in_order(
-    way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+def test_a_long_batch_is_answered_in_order(way: str, batch: Batch) -> None:
     """All 200, over several rounds, and the empty one too."""
     items = [_deposit(f"b{number}") for number in range(200)]
-    reply, handler = _posted(way, batch_receiver, private_key, "/deposit/batch", items)
+    reply, handler = batch(way, items)
     assert [tx_id for tx_id, _ in _told(reply)] == [f"deposit:bet:b{number}" for number in range(200)]
     assert len(handler.calls) == 200
-    assert _posted(way, batch_receiver, private_key, "/deposit-batch", {"bets": []})[0].body == b"[]"
+    assert batch(way, {"bets": []})[0].body == b"[]"
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_our_own_failures_are_left_out_of_a_batch(
-    way: str, batch_receiver: WebhookReceiver, private_key: RSAPrivateKey
-) -> None:
+def test_our_own_failures_are_left_out_of_a_batch(way: str, batch: Batch) -> None:
     """A missing item is sent again; the others stand. The same identity twice is asked twice (the ledger knows)."""
 
     def does(call: Any) -> object:
@@ -560,7 +519,7 @@ def test_our_own_failures_are_left_out_of_a_batch(
         return error("BET_NOT_FOUND") if call.bet_id == "b3" else success(balance_cents=1)
 
     items = [_deposit("b1"), _deposit("b2"), _deposit("b3"), _deposit("b1")]
-    reply, handler = _posted(way, batch_receiver, private_key, "/deposit-batch", items, does)
+    reply, handler = batch(way, items, does)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b3", "BET_NOT_FOUND"), ("deposit:bet:b1", None)]
     assert sorted(call.bet_id for call in handler.calls) == ["b1", "b1", "b2", "b3"]
 
@@ -578,7 +537,7 @@ def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, pr
     items = [_deposit("b1", action=claim), _deposit("b2", action=claim, instance_id="i2")]
     reply, handler = _posted("handle", receiver, private_key, "/deposit-batch", items)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b2", "INVALID_REQUEST")]
-    assert [anomaly[1] for anomaly in handler.anomalies] == ["foreign_instance"]
+    assert handler.anomalies == [("deposit", "foreign_instance", encoded(items[1]))]
     assert [(each.path, each.code, each.status) for each in told] == [
         ("/deposit-batch", None, 200),
         ("/deposit-batch", "INVALID_REQUEST", 200),
@@ -588,10 +547,10 @@ def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, pr
     assert "i2" in told[1].reason
 
 
-def test_a_batch_of_a_stranger_is_refused_whole(batch_receiver: WebhookReceiver, handler: Handler) -> None:
+def test_a_batch_of_a_stranger_is_refused_whole(public_key: RSAPublicKey, handler: Handler) -> None:
     """One ERROR of spec §2.1, for nothing in it was read."""
-    reply = batch_receiver.handle("/deposit-batch", {}, encoded([DEPOSIT]), handler)
-    assert code_of(reply) == "INVALID_SIGNATURE"
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))
+    assert code_of(receiver.handle("/deposit-batch", {}, encoded([DEPOSIT]), handler)) == "INVALID_SIGNATURE"
 
 
 def test_a_call_refused_by_a_mistake_of_ours_is_not_remembered(

@@ -1,12 +1,10 @@
 """INVALID_REQUEST, which is final, is for bodies that were read to their end (assumed, docs/decisions/0013)."""
 
-import asyncio
 import gzip
 import hmac
-import io
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -25,10 +23,9 @@ from game_operator.webhooks import (
     RsaSignature,
     WebhookReceiver,
     WebhookRequest,
-    asgi_app,
-    wsgi_app,
 )
-from tests.support.webhooks import encoded, read_reply, signed
+from tests.support.webhooks import code_of, encoded, read_reply, signed
+from tests.webhooks.conftest import Sender, by_method, over_asgi, over_wsgi
 
 _DEPOSIT = encoded({"player_id": "p1", "amount": 700, "action": {"type": "BET"}, "action_id": "b1"})
 _LIMIT = 4_096
@@ -44,6 +41,9 @@ class _House(NamedTuple):
     wallet: Wallet
     handled: list[HandledCall]
 
+    def post(self, send: Sender, path: str, headers: dict[str, str], method: str = "POST") -> tuple[int, bytes]:
+        return send(self.receiver, self.wallet, method, path, headers)
+
 
 def _house(authenticator: Authenticator, budget_seconds: float = 10.0) -> _House:
     ledger, handled = MemoryLedger({"p1": 10_000}), list[HandledCall]()
@@ -56,64 +56,6 @@ def _house(authenticator: Authenticator, budget_seconds: float = 10.0) -> _House
     return _House(receiver, ledger, wallet, handled)
 
 
-#: Posts to a house by a method at a path, and returns the status and the body.
-_Send = Callable[[_House, str, str, dict[str, str]], tuple[int, bytes]]
-
-
-def _over_asgi(*pieces: bytes, ends: bool = False) -> _Send:
-    """Send *pieces*; then the last one ends the body, or nothing comes any more."""
-
-    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
-        if ends:
-            waiting[-1]["more_body"] = False
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            return waiting.pop(0) if waiting else await asyncio.sleep(60)
-
-        async def answer(message: Any) -> None:
-            sent.append(message)
-
-        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-        scope = {"type": "http", "method": method, "path": path, "headers": pairs, "client": ("192.0.2.7", 1)}
-
-        async def run() -> None:
-            await asgi_app(house.receiver, house.wallet)(scope, receive, answer)
-
-        asyncio.run(run())
-        return sent[0]["status"], sent[1]["body"]
-
-    return send
-
-
-def _over_wsgi(body: bytes, **environ: Any) -> _Send:
-    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        given = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
-        usual = {
-            "REQUEST_METHOD": method,
-            "PATH_INFO": path,
-            "REMOTE_ADDR": "192.0.2.7",
-            "wsgi.input": io.BytesIO(body),
-        }
-        status: list[int] = []
-        pieces = wsgi_app(house.receiver, house.wallet)(
-            usual | {"CONTENT_LENGTH": str(len(body))} | given | environ,
-            lambda line, _: status.append(int(line[:3])),  # type: ignore[arg-type]
-        )
-        return status[0], b"".join(pieces)
-
-    return send
-
-
-def _sent_by_handle(body: bytes, **more: str) -> _Send:
-    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
-        reply = house.receiver.handle(path, headers | more, body, house.wallet, method=method, peer="192.0.2.7")
-        return reply.status, reply.body
-
-    return send
-
-
 class _Broken:
     def read(self, size: int) -> bytes:
         raise OSError("the client is gone")
@@ -121,26 +63,26 @@ class _Broken:
 
 _WITHOUT_LENGTH = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
 _UNREAD = [
-    pytest.param(_over_asgi(_DEPOSIT[:-20]), _NETWORK_OR_MIDDLEWARE, id="ASGI, it stalls"),
-    pytest.param(_over_asgi(_DEPOSIT, ends=False), _NETWORK_OR_MIDDLEWARE, id="ASGI, all but its end"),
-    pytest.param(_over_asgi(_LONG, ends=True), (f"{_LIMIT + 1} bytes",), id="ASGI, long"),
-    pytest.param(_over_asgi(_LONG, _LONG, ends=True), (f"{2 * _LIMIT + 2} bytes",), id="ASGI, long, in pieces"),
-    pytest.param(_over_asgi(*[b" " * 1_000_000] * 10), ("more than 9000000 bytes",), id="ASGI, without end"),
-    pytest.param(_over_wsgi(_DEPOSIT[:-20], CONTENT_LENGTH=str(len(_DEPOSIT))), _NETWORK_OR_MIDDLEWARE, id="WSGI, cut"),
-    pytest.param(_over_wsgi(b"", CONTENT_LENGTH="9"), _NETWORK_OR_MIDDLEWARE, id="WSGI, a middleware took it"),
-    pytest.param(_over_wsgi(_DEPOSIT, **_WITHOUT_LENGTH), ("chunks", "proxy"), id="WSGI, in chunks"),
-    pytest.param(_over_wsgi(_DEPOSIT, CONTENT_LENGTH="x"), ("Content-Length",), id="WSGI, an odd length"),
+    pytest.param(over_asgi(_DEPOSIT[:-20], ends=False), _NETWORK_OR_MIDDLEWARE, id="ASGI, it stalls"),
+    pytest.param(over_asgi(_DEPOSIT, ends=False), _NETWORK_OR_MIDDLEWARE, id="ASGI, all but its end"),
+    pytest.param(over_asgi(_LONG), (f"{_LIMIT + 1} bytes",), id="ASGI, long"),
+    pytest.param(over_asgi(_LONG, _LONG), (f"{2 * _LIMIT + 2} bytes",), id="ASGI, long, in pieces"),
+    pytest.param(over_asgi(*[b" " * 1_000_000] * 10, ends=False), ("more than 9000000 bytes",), id="ASGI, without end"),
+    pytest.param(over_wsgi(_DEPOSIT[:-20], CONTENT_LENGTH=str(len(_DEPOSIT))), _NETWORK_OR_MIDDLEWARE, id="WSGI, cut"),
+    pytest.param(over_wsgi(b"", CONTENT_LENGTH="9"), _NETWORK_OR_MIDDLEWARE, id="WSGI, a middleware took it"),
+    pytest.param(over_wsgi(_DEPOSIT, **_WITHOUT_LENGTH), ("chunks", "proxy"), id="WSGI, in chunks"),
+    pytest.param(over_wsgi(_DEPOSIT, CONTENT_LENGTH="x"), ("Content-Length",), id="WSGI, an odd length"),
     pytest.param(
-        _over_wsgi(b"123", **{"wsgi.input": _Broken()}), ("OSError", *_NETWORK_OR_MIDDLEWARE), id="WSGI, broken"
+        over_wsgi(b"123", **{"wsgi.input": _Broken()}), ("OSError", *_NETWORK_OR_MIDDLEWARE), id="WSGI, broken"
     ),
-    pytest.param(_over_wsgi(_LONG), (f"{_LIMIT + 1} bytes",), id="WSGI, long"),
-    pytest.param(_sent_by_handle(_LONG), (f"{_LIMIT + 1} bytes",), id="handle, long"),
+    pytest.param(over_wsgi(_LONG), (f"{_LIMIT + 1} bytes",), id="WSGI, long"),
+    pytest.param(by_method(_LONG), (f"{_LIMIT + 1} bytes",), id="handle, long"),
 ]
 
 
 @pytest.mark.parametrize(("send", "words"), _UNREAD)
 def test_a_body_that_was_not_read_is_not_refused_for_good(
-    send: _Send,
+    send: Sender,
     words: tuple[str, ...],
     public_key: RSAPublicKey,
     private_key: RSAPrivateKey,
@@ -151,24 +93,25 @@ def test_a_body_that_was_not_read_is_not_refused_for_good(
     headers = signed(private_key, _DEPOSIT)
     for path, setting in (("/deposit", "max_body_bytes"), ("/deposit-batch", "max_batch_bytes")):
         caplog.clear()
-        status, body = send(house, "POST", path, headers)
+        status, body = house.post(send, path, headers)
         assert (status, read_reply(body).code) == (200, "SYSTEM_ERROR")
         assert all(word in house.handled[-1].reason for word in words)
         assert f"'{path}'" in caplog.text
         if "long" in str(house.handled[-1].reason):
             assert f"{setting} is {_LIMIT}" in caplog.text
-    assert send(house, "GET", "/deposit", headers)[0] == 405
-    assert send(house, "POST", "/elsewhere", headers)[0] == 404
+    assert house.post(send, "/deposit", headers, "GET")[0] == 405
+    assert house.post(send, "/elsewhere", headers)[0] == 404
     assert not list(house.ledger.anomalies())
-    assert read_reply(_sent_by_handle(_DEPOSIT)(house, "POST", "/deposit", headers)[1]).code is None
+    patient = WebhookReceiver(authenticator=RsaSignature(public_key))
+    assert code_of(patient.handle("/deposit", headers, _DEPOSIT, house.wallet)) is None
 
 
 def test_a_body_at_the_limit_is_read(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """F09: it is long enough by every way, and one byte more is not (above)."""
     body = _DEPOSIT + b" " * (_LIMIT - len(_DEPOSIT))
     headers = signed(private_key, body)
-    for send in (_over_asgi(body[:9], body[9:], ends=True), _over_wsgi(body), _sent_by_handle(body)):
-        status, reply = send(_house(RsaSignature(public_key)), "POST", "/deposit", headers)
+    for send in (over_asgi(body[:9], body[9:]), over_wsgi(body), by_method(body)):
+        status, reply = _house(RsaSignature(public_key)).post(send, "/deposit", headers)
         assert (status, read_reply(reply).code) == (200, None)
 
 
@@ -217,8 +160,8 @@ def test_an_empty_body_is_final_only_if_it_is_covered(
     if isinstance(authenticator, HmacSignature):
         headers["Signature"] = hmac.digest(_SECRET, b"", "sha256").hex()
     for path in ("/deposit", "/withdraw", "/deposit-batch"):
-        for send in (_over_asgi(b"", ends=True), _over_wsgi(b""), _sent_by_handle(b"")):
-            code = read_reply(send(house, "POST", path, headers)[1]).code
+        for send in (over_asgi(b""), over_wsgi(b""), by_method(b"")):
+            code = read_reply(house.post(send, path, headers)[1]).code
             assert code == ("INVALID_REQUEST" if covers else "SYSTEM_ERROR")
             assert covers or all(word in house.handled[-1].reason for word in _NETWORK_OR_MIDDLEWARE)
     # As of any body that an accepted caller sent and nobody can read.
@@ -241,12 +184,12 @@ def test_an_empty_body_is_final_only_if_it_is_covered(
 def test_a_body_shorter_than_its_length_is_cut(length: object, code: str, private_key: RSAPrivateKey) -> None:
     """Where nothing covers the body, its length says whether all of it came; a signature that fits says it better."""
     cut = b'{"player_'[:9]
-    send = _sent_by_handle(cut, **{"Content-Length": str(length)})
-    assert read_reply(send(_house(_ANYBODY), "POST", "/deposit", {})[1]).code == code
+    send = by_method(cut, **{"Content-Length": str(length)})
+    assert read_reply(_house(_ANYBODY).post(send, "/deposit", {})[1]).code == code
     signed_so = _house(RsaSignature(private_key.public_key()))
-    assert read_reply(send(signed_so, "POST", "/deposit", signed(private_key, cut))[1]).code == "INVALID_REQUEST"
-    ended = _over_wsgi(cut, CONTENT_LENGTH="10", **{"wsgi.input_terminated": True})
-    assert read_reply(ended(_house(_ANYBODY), "POST", "/deposit", {})[1]).code == "SYSTEM_ERROR"
+    assert read_reply(signed_so.post(send, "/deposit", signed(private_key, cut))[1]).code == "INVALID_REQUEST"
+    ended = over_wsgi(cut, CONTENT_LENGTH="10", **{"wsgi.input_terminated": True})
+    assert read_reply(_house(_ANYBODY).post(ended, "/deposit", {})[1]).code == "SYSTEM_ERROR"
 
 
 @pytest.mark.parametrize(
@@ -263,11 +206,11 @@ def test_a_compressed_body_is_named(
     packed = gzip.compress(_DEPOSIT)
     headers = signed(private_key, _DEPOSIT if covered == "the JSON" else packed) | {"Content-Encoding": encoding}
     code = "INVALID_SIGNATURE" if covered == "the JSON" else "INVALID_REQUEST"
-    for send in (_over_asgi(packed, ends=True), _over_wsgi(packed), _sent_by_handle(packed)):
+    for send in (over_asgi(packed), over_wsgi(packed), by_method(packed)):
         house = _house(RsaSignature(private_key.public_key()))
-        assert read_reply(send(house, "POST", "/deposit", headers)[1]).code == code
+        assert read_reply(house.post(send, "/deposit", headers)[1]).code == code
         assert ("Content-Encoding" in house.handled[-1].reason) is is_named
         assert len(house.handled[-1].reason) < 500
     plain = _house(RsaSignature(private_key.public_key()))
     body = signed(private_key, _DEPOSIT) | {"Content-Encoding": encoding}
-    assert read_reply(_sent_by_handle(_DEPOSIT)(plain, "POST", "/deposit", body)[1]).code is None
+    assert read_reply(plain.post(by_method(_DEPOSIT), "/deposit", body)[1]).code is None

@@ -4,9 +4,9 @@ import io
 import socketserver
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from wsgiref.simple_server import WSGIServer
-from wsgiref.util import setup_testing_defaults
 from wsgiref.validate import validator
 
 import pytest
@@ -16,6 +16,7 @@ from game_operator import Profile
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
 from tests.support.servers import reply_to, request_bytes, wsgi_server
 from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
+from tests.webhooks.conftest import wsgi_environ, wsgi_reply
 
 _BODY = encoded(WITHDRAW)
 
@@ -56,35 +57,18 @@ def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key
     assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
 
 
-def _environ(**change: Any) -> dict[str, Any]:
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": "POST",
-        "PATH_INFO": "/withdraw",
-        "SCRIPT_NAME": "",
-        "CONTENT_LENGTH": str(len(_BODY)),
-        "wsgi.input": io.BytesIO(_BODY),
-        "REMOTE_ADDR": "127.0.0.1",
-        **change,
-    }
-    setup_testing_defaults(environ)
-    return {name: value for name, value in environ.items() if value is not None}
-
-
-def _called(app: Any, environ: dict[str, Any]) -> tuple[str, dict[str, str], bytes]:
-    started: list[Any] = []
-    body = b"".join(app(environ, lambda status, headers: started.extend((status, dict(headers)))))
-    return started[0], started[1], body
+_environ = partial(wsgi_environ, _BODY)
 
 
 def test_head_is_sent_no_body(receiver: WebhookReceiver) -> None:
     """Not every server takes it away."""
-    status, headers, body = _called(wsgi_app(receiver, Handler()), _environ(REQUEST_METHOD="HEAD"))
+    status, headers, body = wsgi_reply(wsgi_app(receiver, Handler()), _environ(REQUEST_METHOD="HEAD"))
     assert (status, body) == ("405 Method Not Allowed", b"")
     assert int(headers["content-length"]) > 0
 
 
 def _code(app: Any, environ: dict[str, Any]) -> str | None:
-    status, _, body = _called(app, environ)
+    status, _, body = wsgi_reply(app, environ)
     assert status == "200 OK"
     return read_reply(body).code
 
@@ -139,23 +123,21 @@ def test_chunks_are_read_where_the_server_ends_them(receiver: WebhookReceiver, p
 
 
 @pytest.mark.parametrize(
-    ("script", "path", "prefix", "status"),
+    ("script", "path", "status"),
     [
-        pytest.param("", "/withdraw", "", "200 OK", id="alone"),
-        pytest.param("/wallet", "/withdraw", "", "200 OK", id="mounted"),
-        pytest.param("/wallet", None, "", "404 Not Found", id="no path at all"),
-        pytest.param("", "/\xff\x00\n", "", "404 Not Found", id="any bytes"),
+        pytest.param("", "/withdraw", "200 OK", id="alone"),
+        pytest.param("/wallet", "/withdraw", "200 OK", id="mounted"),
+        pytest.param("/wallet", None, "404 Not Found", id="no path at all"),
+        pytest.param("", "/\xff\x00\n", "404 Not Found", id="any bytes"),
     ],
 )
-def test_where_it_is_mounted(
-    script: str, path: str | None, prefix: str, status: str, receiver: WebhookReceiver
-) -> None:
+def test_where_it_is_mounted(script: str, path: str | None, status: str, receiver: WebhookReceiver) -> None:
     """SCRIPT_NAME and PATH_INFO, as servers and dispatchers split them."""
     environ = _environ(SCRIPT_NAME=script)
     environ["PATH_INFO"] = path
     if path is None:
         del environ["PATH_INFO"]
-    assert _called(wsgi_app(receiver, Handler(), prefix=prefix), environ)[0] == status
+    assert wsgi_reply(wsgi_app(receiver, Handler()), environ)[0] == status
 
 
 def test_the_peer_is_who_connected(private_key: RSAPrivateKey) -> None:
@@ -200,4 +182,4 @@ def test_401_by_the_profile(public_key: RSAPublicKey) -> None:
     """E01: the status line has its phrase."""
     profile = Profile(unauthenticated_status=401)
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=profile)
-    assert _called(wsgi_app(receiver, Handler()), _environ())[0] == "401 Unauthorized"
+    assert wsgi_reply(wsgi_app(receiver, Handler()), _environ())[0] == "401 Unauthorized"
