@@ -77,6 +77,11 @@ class Refusing(httpx.BaseTransport):
             raise answer
         return answer
 
+    def at(self, endpoint: str, number: int, act: Callable[[], object]) -> None:
+        """Call *act* before *endpoint* is asked for the time of that number from now on, and never otherwise."""
+        due = self.asked.count(endpoint) + number
+        self.before = lambda asked: act() if asked == endpoint and self.asked.count(endpoint) == due else None
+
     def fail(self, status: int, times: int, body: bytes = b'{"error": "no"}', retry_after: str = "") -> None:
         """Answer the next *times* calls with an error."""
         headers = {"Retry-After": retry_after} if retry_after else {}
