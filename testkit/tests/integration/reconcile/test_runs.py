@@ -10,6 +10,7 @@ from game_operator import OperatorClient
 from game_operator.errors import ConfigurationError, FindingError, RunError
 from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
+from tests.support.leftovers import assert_idle
 from tests.support.raw_sql import run
 
 pytestmark = pytest.mark.outside
@@ -142,6 +143,17 @@ def test_what_is_owed_is_posted_once(desk: Desk, won: int, reported: int) -> Non
             reconciler.resolve(number, pay=pay, actor="bob", reason="again")
     assert reconciler.run().is_fine
     assert desk.balance() == before + reported - won
+
+
+@pytest.mark.drawn(3)
+def test_no_transaction_is_open_while_the_service_is_asked(any_desk: Desk) -> None:
+    """For bets, rounds and games: a service that does not answer holds up no call."""
+    desk = any_desk
+    for _ in range(3):
+        desk.play("lose")
+    desk.way.before = lambda _: assert_idle(desk.url, sessions=9)
+    assert desk.reconciler().run(**REPAIR).repaired.bets == 3
+    assert {"fetch-bet", "fetch-games"} <= set(desk.way.asked)
 
 
 def differing(desk: Desk, won: int, reported: int) -> int:
