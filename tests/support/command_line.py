@@ -55,9 +55,10 @@ def started(*args: str, **environ: str) -> Forked:
 
 
 @contextmanager
-def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
+def serving(*args: object, open_files: int | None = None, **environ: str) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` on a free port, and yield where it answers."""
-    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
+    options = ["--port", "0", "--json", *map(str, args)]
+    with Forked(["serve", *options], environ=environ, open_files=open_files) as process:
         try:
             assert process.stdout is not None
             document = json.loads(process.stdout.readline())
