@@ -1,10 +1,12 @@
-"""What tests of the plugin share: a ledger with money in it, and an event loop."""
+"""What tests of the plugin share: a ledger with money in it, a wallet that is wrong, and an event loop."""
 
 from decimal import Decimal
 
 import pytest
 
+from game_operator import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
 from game_operator.ledger import MemoryLedger
+from game_operator.webhooks import success
 
 
 @pytest.fixture
@@ -19,3 +21,26 @@ def ledger() -> MemoryLedger:
     ledger = MemoryLedger()
     ledger.open_account("p1", Decimal("100.00"))
     return ledger
+
+
+class Careless:
+    """Balances, and nothing else: it pays and takes whatever it is told, whenever it is told."""
+
+    def __init__(self) -> None:
+        self.cents = {"p1": 10_000, "p2": 10_000}
+
+    def _moved(self, player_id: str, cents: int) -> Reply:
+        self.cents[player_id] += cents
+        return success(balance_cents=self.cents[player_id])
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._moved(call.player_id, -call.amount_cents)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._moved(call.player_id, call.amount_cents)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return self._moved(call.player_id, call.amount_cents or 0)
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return self._moved(call.player_id, 0)
