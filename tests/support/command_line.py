@@ -76,6 +76,14 @@ def stopped(process: "Forked | subprocess.Popen[str]", number: int) -> Told:
     return Told(process.wait(), out, err)
 
 
+def ran(*words: str, **environ: str) -> Told:
+    """Run a program, such as a shell or an interpreter, whose settings are *environ* alone."""
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=clean_environment(environ), timeout=50, check=False
+    )
+    return Told(done.returncode, done.stdout, done.stderr)
+
+
 def said(text: str) -> dict[str, str]:
     """Return the names and values of a listing, a line each."""
     pairs = (line.partition("  ") for line in text.splitlines())

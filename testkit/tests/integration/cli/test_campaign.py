@@ -13,6 +13,7 @@ from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import Forked, Run, started
 from tests.support.raw_sql import run as run_sql
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -80,13 +81,6 @@ def _running(settings: dict[str, str], database: str, name: str, *options: str) 
     return started("campaign", "run", name, "--rate", "40", *options, **environ)
 
 
-def _wait_for_grants(sandbox: Sandbox, name: str, number: int) -> None:
-    deadline = time.monotonic() + 40
-    while len(_granted(sandbox, name)) < number:
-        assert time.monotonic() < deadline, "nothing is granted"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     run: Run, plan: Plan, sandbox: Sandbox, settings: dict[str, str], database: str, number: signal.Signals
@@ -94,7 +88,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     name = f"ctrl-c-{number.value}"
     run(*plan(name, 100))
     process = _running(settings, database, name)
-    _wait_for_grants(sandbox, name, 15)
+    wait_until(lambda: len(_granted(sandbox, name)) >= 15)
     process.send_signal(number)
     out, err = process.communicate(timeout=40)
     assert process.returncode == 128 + number

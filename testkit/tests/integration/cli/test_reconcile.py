@@ -19,6 +19,7 @@ from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.support.reconciling import called_by
 from tests.support.command_line import Run, Told, said, started, stopped
 from tests.support.raw_sql import run as run_sql
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -195,11 +196,7 @@ def test_an_interrupted_run_goes_on(world: World, settings: dict[str, str], numb
         world.lose(won_cents=500)
     slow = ("--min-age", "0s", "--second-look", "0s", "--sample", "0", "--rate", "0.01")
     process = started("reconcile", "run", *slow, *REPAIR, *world.options, **settings)
-    deadline = time.monotonic() + 30
-    while said(world.reconcile("status").out).get("state") != "running":
-        assert time.monotonic() < deadline, "it does not begin"
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    wait_until(lambda: said(world.reconcile("status").out).get("state") == "running")
     ended = stopped(process, number)
     assert (ended.code, ended.out) == (code, "")
     assert "Run 1 is kept, and every repair so far is complete." in ended.err

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -21,13 +20,13 @@ from game_operator import (
     Profile,
     RollbackCall,
     TransportError,
-    WithdrawCall,
 )
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import BetState, SqlLedger, TableAccounts
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import WebhookCall
 from game_operator_testkit.provider.caller import Delivery, WebhookCaller
+from tests.support.calls import withdraw
 from tests.support.command_line import Run, serving, started, stopped
 from tests.support.raw_sql import run as run_sql
 
@@ -40,10 +39,6 @@ def opened(database: str, **balances: str) -> None:
     with SqlLedger(database) as ledger:
         for player_id, balance in balances.items():
             ledger.open_account(player_id, Decimal(balance))
-
-
-def withdraw(bet_id: str = "b1", cents: int = 500, **fields: Any) -> WithdrawCall:
-    return WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=cents, **fields)
 
 
 def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
@@ -64,10 +59,10 @@ def test_the_four_webhooks_on_either_database(database_url: str, keys: KeyFiles,
     calls: list[tuple[WebhookCall, str | None, str]] = [
         (withdraw(), None, "95.00"),
         (DepositCall(player_id="p1", bet_id="b1", amount_cents=1250, round_id="r1"), None, "107.50"),
-        (withdraw("b2", 750), None, "100.00"),
-        (withdraw("b2", 750), None, "100.00"),
+        (withdraw("b2", amount_cents=750), None, "100.00"),
+        (withdraw("b2", amount_cents=750), None, "100.00"),
         (RollbackCall(player_id="p1", bet_id="b2", round_id="r1"), None, "107.50"),
-        (withdraw("b3", 10_751), "INSUFFICIENT_BALANCE", "107.50"),
+        (withdraw("b3", amount_cents=10_751), "INSUFFICIENT_BALANCE", "107.50"),
         (BALANCE, None, "107.50"),
     ]
     with serving("--database", database_url, "--service-key", keys.public) as (url, process):
@@ -112,7 +107,7 @@ def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: 
             assert code(service, withdraw(instance_id="i2")) is None
             # Folded to the core: an instance of another operator, and a bet that is settled.
             assert code(service, withdraw("b2", instance_id="i3")) == "INVALID_REQUEST"
-            assert code(service, withdraw("b3", cents=0, instance_id="i1")) is None
+            assert code(service, withdraw("b3", amount_cents=0, instance_id="i1")) is None
             assert code(service, RollbackCall(player_id="p1", bet_id="b1")) is None
             assert code(service, DepositCall(player_id="p1", bet_id="b1", amount_cents=1)) == "BET_ALREADY_CLOSED"
         with WebhookCaller(url, next_keys.private, profile=of_service) as service:
@@ -177,7 +172,7 @@ def test_stopped_under_load_no_answer_is_wrong(database_url: str, keys: KeyFiles
         for number in range(10_000):
             bet_id = f"{player}-{number}"
             try:
-                assert service.send(withdraw(bet_id, cents=1)).code is None
+                assert service.send(withdraw(bet_id, amount_cents=1)).code is None
                 answered.append(bet_id)
             except TransportError:
                 doubtful.append(bet_id)
@@ -198,7 +193,7 @@ def test_stopped_under_load_no_answer_is_wrong(database_url: str, keys: KeyFiles
         assert set(answered) <= kept <= {*answered, *doubtful}
         assert ledger.balance("p1") == 100_000 - len(kept)
         for bet_id in (*doubtful, answered[0]):
-            assert ledger.apply(withdraw(bet_id, cents=1)).code is None
+            assert ledger.apply(withdraw(bet_id, amount_cents=1)).code is None
         assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
 
 

@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from itertools import pairwise
@@ -27,6 +27,7 @@ from game_operator_testkit.provider.replies import read_reply
 from testkit.tests.integration.cli.conftest import BODY
 from tests.support.command_line import Forked, serving, stopped
 from tests.support.servers import RawClient, request_bytes
+from tests.support.times import wait_until
 from tests.support.wallet_process import workers_of as children_that_answer
 
 pytestmark = pytest.mark.outside
@@ -37,13 +38,6 @@ PATIENCE_SECONDS = 30.0
 
 def workers_of(process: Forked) -> list[int]:
     return children_that_answer(process.pid)
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def probe(url: str, path: str = "/readyz", method: str = "GET") -> tuple[int, Any]:

@@ -12,6 +12,7 @@ from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.leftovers import assert_idle
 from tests.support.raw_sql import run
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -185,10 +186,7 @@ def test_a_process_leaves_and_the_run_goes_on(desk: Desk) -> None:
     slow = desk.reconciler(rate_per_second=0.01)
     thread = threading.Thread(target=slow.run)
     thread.start()
-    deadline = time.monotonic() + 30
-    while (begun := slow.status()) is None or begun.state != "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: (begun := slow.status()) is not None and begun.state == "running")
     slow.leave()
     thread.join(30)
     assert not thread.is_alive()
