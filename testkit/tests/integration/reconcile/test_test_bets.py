@@ -67,13 +67,18 @@ def test_a_test_bet_is_left_out_if_nobody_knows_it(desk: Desk, state: str) -> No
 # --- the look at whether the service answers from an old copy --------------------------------------------------------
 
 
-@pytest.mark.parametrize(("is_known", "state", "repaired"), [(True, "stopped", 0), (False, "finished", 1)])
-def test_the_guard_compares_what_the_provider_knows(desk: Desk, is_known: bool, state: str, repaired: int) -> None:
-    """Bets that look like a test's stop a run if they are settled otherwise there, and not if nobody knows them."""
+@pytest.mark.parametrize(
+    ("differ", "state", "repaired"), [("tests", "stopped", 0), ("none", "finished", 1), ("others", "stopped", 0)]
+)
+def test_the_guard_compares_what_the_provider_knows(desk: Desk, differ: str, state: str, repaired: int) -> None:
+    """Bets that look like a test's count if the provider knows them; if nobody does, they hide no others."""
     desk.play("lose")
-    for number in range(25):
-        bet = placed(desk, storm_bet_id("0123456789abcdef", number, 0), "CLOSED")
-        if is_known:
-            desk.sandbox.lies.about_bet(bet, genuine(desk, bet, status="CLOSED", won=0))
+    others = [placed(desk, f"b{number}", "CLOSED") for number in range(2)]
+    tests = [placed(desk, storm_bet_id("0123456789abcdef", number, 0), "CLOSED") for number in range(25)]
+    for bet in others:
+        won = 0 if differ == "others" else WON
+        desk.sandbox.lies.about_bet(bet, genuine(desk, bet, status="CLOSED", won=won))
+    for bet in tests if differ == "tests" else ():
+        desk.sandbox.lies.about_bet(bet, genuine(desk, bet, status="CLOSED", won=0))
     report = hour_later(desk, sample=0.0).run(**REPAIR)
     assert (report.run.state, report.repaired.bets) == (state, repaired)
