@@ -68,6 +68,11 @@ GRANTS = {
     ),
 }
 
+
+def _signed(name: str) -> bytes:
+    return (VECTORS / f"{name}.signed").read_bytes()
+
+
 #: Each case: the operation, and what the service's side takes it for.
 CASES: dict[str, tuple[Operation[Any], Call]] = {
     "games": (operations.fetch_games(OPERATOR_ID), Call("fetch-games")),
@@ -75,19 +80,10 @@ CASES: dict[str, tuple[Operation[Any], Call]] = {
         name: (operations.fetch_bet(OPERATOR_ID, bet_id), Call("fetch-bet", bet_id)) for name, bet_id in BET_IDS.items()
     },
     **{
-        name: (
-            operations.fetch_round_bets(**keys),
-            Call("fetch-round-bets", body=(VECTORS / f"{name}.signed").read_bytes()),
-        )
+        name: (operations.fetch_round_bets(**keys), Call("fetch-round-bets", body=_signed(name)))
         for name, keys in ROUNDS.items()
     },
-    **{
-        name: (
-            grant_operation(**keys),
-            Call("free-bet/grant", body=(VECTORS / f"{name}.signed").read_bytes()),
-        )
-        for name, keys in GRANTS.items()
-    },
+    **{name: (grant_operation(**keys), Call("free-bet/grant", body=_signed(name))) for name, keys in GRANTS.items()},
 }
 
 #: The same calls made with a client.
@@ -115,10 +111,6 @@ def registered_key() -> RSAPublicKey:
     key = load_pem_public_key((VECTORS / "TEST-ONLY-public-key.pem").read_bytes())
     assert isinstance(key, RSAPublicKey)
     return key
-
-
-def _signed(name: str) -> bytes:
-    return (VECTORS / f"{name}.signed").read_bytes()
 
 
 def _signature(name: str) -> bytes:

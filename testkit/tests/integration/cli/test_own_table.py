@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import DepositCall, WithdrawCall
 from game_operator.cli.app import whole
@@ -66,7 +65,6 @@ def test_a_storm_is_audited(
     database: str,
     keys: KeyFiles,
     tmp_path: Path,
-    private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every bet of players who are there already, and who have played before; nobody is opened."""

@@ -95,9 +95,7 @@ def test_a_damaged_key_is_not_printed(
         assert lines == []
 
 
-def test_a_signature_echoed_by_the_service_is_not_printed(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signature_echoed_by_the_service_is_not_printed(run: Run, settings: dict[str, str]) -> None:
     """A debugging proxy that answers with our headers must not put a signature into a log."""
     signer = load_signer(Path(settings["GAME_OPERATOR_PRIVATE_KEY_FILE"]))
     raw = signer.sign(b"acme")

@@ -109,22 +109,6 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
 
 
 @pytest.mark.torture
-def test_workers_end_when_their_supervisor_is_killed(keys: KeyFiles, postgres_url: str) -> None:
-    """All of them, and the port is free: nothing but the pipe between them says that it is gone."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("100.00"))
-    options = ("--database", postgres_url, "--service-key", keys.public, "--workers", 2)
-    with serving(*options) as (url, process):
-        wait_until(lambda: len(workers_of(process)) == 2)
-        workers = workers_of(process)
-        assert balance(url, keys) == (200, None)
-        process.kill()
-        process.wait()
-        wait_until(lambda: not is_listening(url))
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-
-
-@pytest.mark.torture
 def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres_url: str) -> None:
     """A worker that begins without its database, in the place of one that served, is ready and answers."""
     with SqlLedger(postgres_url) as ledger:
