@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,31 +83,31 @@ def test_a_run_that_is_stopped_ends_for_good(desk: Desk) -> None:
     assert reconciler.run().run.id == began.run.id + 1
 
 
+def after_repair(desk: Desk, act: Callable[[Any], object]) -> Any:  # Any: its repair is replaced.
+    """Return a wallet that does something after each repair."""
+    wallet: Any = Wallet(desk.ledger)
+    repair = wallet.repair
+
+    def repaired(wanted: Any) -> Any:
+        outcome = repair(wanted)
+        act(wanted)
+        return outcome
+
+    wallet.repair = repaired
+    return wallet
+
+
 def test_a_run_that_is_stopped_while_it_repairs(desk: Desk) -> None:
     """Nothing is settled after that, and what is left is not said to be left by the brakes."""
     for _ in range(3):
         desk.play("lose")
-    reconciler = desk.reconciler()
-    stopped: list[bool] = []
+    settled: list[Any] = []
 
-    def stop(*_: Any) -> None:
-        if not stopped:
-            stopped.append(True)
-            reconciler.stop()
+    def stop(wanted: Any) -> None:
+        settled.append(wanted)
+        desk.reconciler().stop()  # Somebody stops the run just then.
 
-    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
-    repair = wallet.repair
-    settled: list[str] = []
-
-    def repaired(wanted: Any) -> Any:
-        outcome = repair(wanted)
-        settled.append(wanted.call.bet_id)
-        stop()
-        return outcome
-
-    wallet.repair = repaired  # Somebody stops the run just then.
-    reconciler = desk.reconciler(wallet=wallet)
-    report = reconciler.run(**REPAIR)
+    report = desk.reconciler(wallet=after_repair(desk, stop)).run(**REPAIR)
     assert (report.run.state, len(settled), report.run.moved_count) == ("stopped", 1, 1)
     assert desk.balance() == WON - 3 * WAGER
     assert desk.reconciler().run(**REPAIR).repaired.bets == 2
@@ -115,16 +116,11 @@ def test_a_run_that_is_stopped_while_it_repairs(desk: Desk) -> None:
 def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None:
     """What was about to be settled is settled when the run goes on."""
     bets = [desk.play("lose") for _ in range(3)]
-    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
-    repair = wallet.repair
 
-    def repaired(wanted: Any) -> Any:
-        outcome = repair(wanted)
+    def pause(_: object) -> None:  # Twenty calls of another process have failed just then.
         run(desk.url, "UPDATE {p}runs SET state = 'paused' WHERE state = 'running'")
-        return outcome
 
-    wallet.repair = repaired  # Twenty calls of another process have failed just then.
-    assert desk.reconciler(wallet=wallet).run(**REPAIR).run.state == "paused"
+    assert desk.reconciler(wallet=after_repair(desk, pause)).run(**REPAIR).run.state == "paused"
     report = desk.reconciler(wallet=Wallet(desk.ledger)).run(**REPAIR)
     assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
     assert report.run.moved_count == 3
