@@ -18,12 +18,6 @@ FIELDS: dict[str, Any] = {"player_id": "p1", "bet_id": "b1", "amount_cents": 500
 BET = WithdrawCall(**FIELDS)
 
 
-@pytest.fixture
-def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
-    """A receiver that was told the service's key."""
-    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
-
-
 def _code(receiver: WebhookReceiver, webhook: SignedWebhook, handler: Handler | None = None) -> str | None:
     return code_of(receiver.handle(webhook.path, webhook.headers, webhook.body, handler or Handler()))
 

@@ -18,8 +18,8 @@ from game_operator import BalanceCall, Reply
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
-from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet
+from game_operator.webhooks import WebhookCall, WebhookReceiver, asgi_app
+from game_operator_testkit import WalletCertifier, asgi_wallet
 from game_operator_testkit.certifier import Outcome, Supplies, scenarios
 from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
@@ -27,18 +27,6 @@ from testkit.tests.plugin.conftest import Careless
 from tests.support.documents import ROOT
 
 PLAYERS: dict[str, Any] = {"player_id": "p1", "other_player_id": "p2"}
-
-
-@pytest.fixture
-def ledger() -> MemoryLedger:
-    """A ledger with both players."""
-    return MemoryLedger({"p1": 10_000, "p2": 10_000})
-
-
-@pytest.fixture
-def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
-    """A receiver that was told the service's key."""
-    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
 
 
 class AsyncFace:
