@@ -55,9 +55,10 @@ def started(*args: str, **environ: str) -> Forked:
 
 
 @contextmanager
-def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
+def serving(*args: object, open_files: int | None = None, **environ: str) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` on a free port, and yield where it answers."""
-    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
+    options = ["--port", "0", "--json", *map(str, args)]
+    with Forked(["serve", *options], environ=environ, open_files=open_files) as process:
         try:
             assert process.stdout is not None
             document = json.loads(process.stdout.readline())
@@ -73,6 +74,14 @@ def stopped(process: "Forked | subprocess.Popen[str]", number: int) -> Told:
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
     return Told(process.wait(), out, err)
+
+
+def ran(*words: str, **environ: str) -> Told:
+    """Run a program, such as a shell or an interpreter, whose settings are *environ* alone."""
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=clean_environment(environ), timeout=50, check=False
+    )
+    return Told(done.returncode, done.stdout, done.stderr)
 
 
 def said(text: str) -> dict[str, str]:

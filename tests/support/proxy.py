@@ -23,7 +23,7 @@ def forward(connection: Connection) -> None:
         else:
             path = b"/" + target.split(b"/", 3)[3]
             upstream.sendall(request.replace(target, path, 1))
-        _pump(connection, upstream)
+        pump(connection, upstream)
     connection.close()
 
 
@@ -33,7 +33,7 @@ def forward_socks(connection: Connection) -> None:
     if upstream is not None:
         with upstream:
             connection.send(b"\5\0\0\1" + bytes(6))
-            _pump(connection, upstream)
+            pump(connection, upstream)
     connection.close()
 
 
@@ -88,7 +88,8 @@ def _address(target: bytes) -> tuple[str, int]:
     return "127.0.0.1" if host == NAMED_BY_PROXY else host, int(port)
 
 
-def _pump(connection: Connection, upstream: socket.socket) -> None:
+def pump(connection: Connection, upstream: socket.socket) -> None:
+    """Pass on what either side sends, until one hangs up."""
     sides = {connection.sock: upstream, upstream: connection.sock}
     with contextlib.suppress(OSError):
         while not connection.stopping.is_set():

@@ -1,9 +1,17 @@
-"""A clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
+"""Waiting; a clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
 
 import time
 from collections.abc import Callable
 
 _SLACK_MILLIS = 5_000
+
+
+def wait_until(is_so: Callable[[], object], seconds: float = 40.0) -> None:
+    """Wait until something is so, as it is soon."""
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
 
 
 class StoppedClock:

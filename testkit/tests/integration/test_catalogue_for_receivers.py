@@ -23,7 +23,7 @@ from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, code_of, encoded,
 from tests.support.wire import game, wire
 
 CLAIM = {**DEPOSIT, "action": {"type": "JACKPOT", "jackpot_id": "j1"}}
-#: Asks a receiver that follows the catalogue: posts a withdraw for an instance and returns the code of the answer.
+#: Asks a receiver that follows the catalogue: posts a call for an instance and returns the code of the answer.
 Post = Callable[..., str | None]
 
 
@@ -35,12 +35,12 @@ def handler() -> Handler:
 
 @pytest.fixture
 def post(handler: Handler, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Post:
-    """Post a call, a withdraw if nothing else is said, for an instance to a receiver that follows a catalogue."""
+    """Post a call for an instance to a receiver that follows a catalogue."""
 
-    def send(catalogue: Catalogue, instance_id: str, body: dict[str, Any] | None = None) -> str | None:
+    def send(catalogue: Catalogue, instance_id: str, body: dict[str, Any]) -> str | None:
         receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=catalogue)
-        raw = encoded({**(body or WITHDRAW), "instance_id": instance_id})
-        path = "/deposit" if body else "/withdraw"
+        raw = encoded({**body, "instance_id": instance_id})
+        path = "/withdraw" if body is WITHDRAW else "/deposit"
         return code_of(receiver.handle(path, signed(private_key, raw), raw, handler))
 
     return send
@@ -57,16 +57,15 @@ def test_until_the_first_list_nothing_is_refused_for_good(
     service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, body: dict[str, Any]
 ) -> None:
     """SYSTEM_ERROR, also after a refresh that failed: the service sends the call again. No call asks the service."""
-    claim = None if body is WITHDRAW else body
-    assert post(catalogue, "i0", claim) == "SYSTEM_ERROR"
+    assert post(catalogue, "i0", body) == "SYSTEM_ERROR"
     good, service.games = service.games, []
     with pytest.raises(ApiError):
         catalogue.refresh()
-    assert [post(catalogue, each, claim) for each in ("i0", "theirs")] == ["SYSTEM_ERROR"] * 2
+    assert [post(catalogue, each, body) for each in ("i0", "theirs")] == ["SYSTEM_ERROR"] * 2
     assert (handler.calls, handler.anomalies) == ([], [])
     service.games = good
     catalogue.refresh()
-    assert post(catalogue, "i0", claim) is None
+    assert post(catalogue, "i0", body) is None
     assert service.fetches == 2
 
 
@@ -75,20 +74,19 @@ def test_an_unknown_instance_is_refused_once_a_list_has_come(
     service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, body: dict[str, Any]
 ) -> None:
     """For good and with an anomaly; until then the service sends the call again. A call asks nothing of the service."""
-    claim = None if body is WITHDRAW else body
     catalogue.refresh()
-    assert [post(catalogue, each, claim) for each in ("n1", "theirs", "n1")] == ["SYSTEM_ERROR"] * 3
+    assert [post(catalogue, each, body) for each in ("n1", "theirs", "n1")] == ["SYSTEM_ERROR"] * 3
     good, service.games = service.games, 500
     with pytest.raises(ServiceError):
         catalogue.refresh()
-    assert post(catalogue, "theirs", claim) == "SYSTEM_ERROR"
+    assert post(catalogue, "theirs", body) == "SYSTEM_ERROR"
     assert (handler.anomalies, service.fetches) == ([], 2)
     service.games = [*good, named("new", "n1")]
     catalogue.refresh()
-    assert post(catalogue, "n1", claim) is None
-    assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
+    assert post(catalogue, "n1", body) is None
+    assert post(catalogue, "theirs", body) == "INVALID_REQUEST"
     catalogue.refresh()
-    assert post(catalogue, "theirs", claim) == "INVALID_REQUEST"
+    assert post(catalogue, "theirs", body) == "INVALID_REQUEST"
     assert [anomaly for _, anomaly, _ in handler.anomalies] == ["foreign_instance"] * 2
 
 
@@ -97,7 +95,6 @@ def test_an_instance_once_seen_stays_accepted(
     service: ListedGames, post: Post, tmp_path: Any, body: dict[str, Any]
 ) -> None:
     """Over a restart too, whatever the service lists by then, and while it is down."""
-    claim = None if body is WITHDRAW else body
     with SqlLedger(f"sqlite:///{tmp_path / 'games.db'}") as store:
         before = service.catalogue(store)
         before.refresh()
@@ -106,7 +103,7 @@ def test_an_instance_once_seen_stays_accepted(
         service.games = 500
         for catalogue in (before, service.catalogue(store)):
             assert "i9" not in {each.id for game in catalogue.games for each in game.instances}
-            assert post(catalogue, "i9", claim) is None
+            assert post(catalogue, "i9", body) is None
     assert service.fetches == 2
 
 

@@ -1,6 +1,5 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -15,15 +14,14 @@ from game_operator import (
     ConfigurationError,
     FreeBetRejectedError,
     OperatorClient,
-    RoundFound,
 )
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
+from game_operator.webhooks import RsaSignature, WebhookReceiver
 from game_operator_testkit import InProcessSandbox
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 from game_operator_testkit.sandbox import PlayedRound, Sandbox
-from tests.support.servers import wsgi_server
+from testkit.tests.support.reconciling import called_by
 from tests.support.webhooks import Handler
 
 NOW_MILLIS = 1_772_323_200_000
@@ -115,46 +113,14 @@ def test_async_clients(operator_sandbox: InProcessSandbox, backend: str) -> None
 # --- rounds ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("how", "paths", "balance_cents", "status"),
-    [
-        pytest.param({"won_cents": 1_500}, ["/withdraw", "/deposit"], 11_000, "CLOSED", id="won"),
-        pytest.param({"won_cents": 0}, ["/withdraw", "/deposit"], 9_500, "CLOSED", id="lost"),
-        pytest.param({"cancel": True}, ["/withdraw", "/rollback"], 10_000, "ROLLED_BACK", id="cancelled"),
-    ],
-)
-def test_a_round_is_played(
-    playing: InProcessSandbox,
-    ledger: MemoryLedger,
-    how: dict[str, Any],
-    paths: list[str],
-    balance_cents: int,
-    status: str,
-) -> None:
-    """The wallet has moved the money, and the Operator API answers with the bet and the round (spec §3, §4.2)."""
-    played = playing.play_round(player_id="p1", wager_cents=500, **how)
-    assert [delivery.path for delivery in played.deliveries] == paths
-    assert played.problems == ()
-    assert ledger.balance("p1") == balance_cents
-    client = playing.client()
-    bet = client.fetch_bet(played.bet_ids[0])
-    assert (bet.status, getattr(bet, "won", None)) == (status, how.get("won_cents"))
-    found = client.fetch_round_bets(instance_id=playing.instance_id, round_no=played.round_no)
-    assert isinstance(found, RoundFound)
-    assert (found.round_id, found.bets) == (played.round_id, (bet,))
-
-
 @pytest.mark.outside
 def test_a_round_is_what_it_would_be_over_http(
     twin: InProcessSandbox, ledger: MemoryLedger, game_operator_keys: ThrowAwayKeys
 ) -> None:
     """The same seed and clock: the same calls byte for byte, signed alike, faults included."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(twin.service_public_key_pem))
     twin.wallet = Wallet(ledger)
-    over_http = MemoryLedger()
-    over_http.open_account("p1", Decimal("100.00"))
-    with _over_http(game_operator_keys) as sandbox, wsgi_server(wsgi_app(receiver, Wallet(over_http))) as port:
-        sandbox.wallet_url = f"http://127.0.0.1:{port}"
+    over_http = MemoryLedger({"p1": 10_000})
+    with _over_http(game_operator_keys) as sandbox, called_by(sandbox, Wallet(over_http)):
         for either in (twin, sandbox):
             either.faults.set_nth("reply-lost", 1)
             either.faults.set_nth("reserialised", 2)
@@ -275,20 +241,3 @@ def test_rounds_that_cannot_be_played(playing: InProcessSandbox, arguments: dict
     assert playing.live.recent() == []
     for cents in (10, 10_000):
         playing.play_round(player_id="p1", wager_cents=cents, won_cents=cents)
-
-
-# --- what it costs ---------------------------------------------------------------------------------------------------
-
-
-def test_it_opens_no_socket(playing: InProcessSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither to listen nor to call."""
-
-    class NoSocket(socket.socket):
-        def __init__(self, *arguments: object, **options: object) -> None:
-            raise AssertionError("a socket was made")
-
-    monkeypatch.setattr(socket, "socket", NoSocket)
-    with pytest.raises(AssertionError, match="a socket"):
-        socket.create_connection(("127.0.0.1", 9))
-    assert playing.client().fetch_games()
-    assert playing.play_round(player_id="p1", wager_cents=500).problems == ()

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from tests.support.webhooks import Handler, code_of
 
 FIELDS: dict[str, Any] = {"player_id": "p1", "bet_id": "b1", "amount_cents": 500, "round_id": "r1"}
 BET = WithdrawCall(**FIELDS)
-
-
-@pytest.fixture
-def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
-    """A receiver that was told the service's key."""
-    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
 
 
 def _code(receiver: WebhookReceiver, webhook: SignedWebhook, handler: Handler | None = None) -> str | None:
@@ -62,15 +55,6 @@ def test_bodies_have_the_names_of_the_profile() -> None:
     receiver = WebhookReceiver(authenticator=RsaSignature(signer.public_key_pem), profile=profile)
     assert _code(receiver, webhook, handler) is None
     assert handler.calls == [BET]
-
-
-def test_what_was_signed_is_what_counts(signed_webhook: WebhookSigner, receiver: WebhookReceiver) -> None:
-    """The signature is of the body: with one byte changed it is refused, and nothing reaches the handler."""
-    webhook, handler = signed_webhook("withdraw", **FIELDS), Handler()
-    changed = replace(webhook, body=webhook.body.replace(b"500", b"501"))
-    assert _code(receiver, changed, handler) == "INVALID_SIGNATURE"
-    assert handler.calls == []
-    assert _code(receiver, webhook, handler) is None
 
 
 @pytest.mark.parametrize(

@@ -14,29 +14,19 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from game_operator import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator import BalanceCall, Reply
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
-from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet
+from game_operator.webhooks import WebhookCall, WebhookReceiver, asgi_app
+from game_operator_testkit import WalletCertifier, asgi_wallet
 from game_operator_testkit.certifier import Outcome, Supplies, scenarios
 from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
+from testkit.tests.plugin.conftest import Careless
+from tests.support.documents import ROOT
 
 PLAYERS: dict[str, Any] = {"player_id": "p1", "other_player_id": "p2"}
-
-
-@pytest.fixture
-def ledger() -> MemoryLedger:
-    """A ledger with both players."""
-    return MemoryLedger({"p1": 10_000, "p2": 10_000})
-
-
-@pytest.fixture
-def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
-    """A receiver that was told the service's key."""
-    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
 
 
 class AsyncFace:
@@ -53,29 +43,6 @@ class AsyncFace:
         return reply
 
     withdraw = deposit = rollback = player_balance = _answer
-
-
-class Careless:
-    """Balances, and nothing else: it pays and takes whatever it is told, whenever it is told."""
-
-    def __init__(self) -> None:
-        self.cents = {"p1": 10_000, "p2": 10_000}
-
-    def _moved(self, player_id: str, cents: int) -> Reply:
-        self.cents[player_id] += cents
-        return success(balance_cents=self.cents[player_id])
-
-    def withdraw(self, call: WithdrawCall) -> Reply:
-        return self._moved(call.player_id, -call.amount_cents)
-
-    def deposit(self, call: DepositCall) -> Reply:
-        return self._moved(call.player_id, call.amount_cents)
-
-    def rollback(self, call: RollbackCall) -> Reply:
-        return self._moved(call.player_id, call.amount_cents or 0)
-
-    def player_balance(self, call: BalanceCall) -> Reply:
-        return self._moved(call.player_id, 0)
 
 
 # --- What a wallet may be ------------------------------------------------------------------------------------------
@@ -114,15 +81,6 @@ def test_whatever_a_wallet_is_it_is_certified(
     assert report.advice == ()
     assert {"A02", "C01", "D02", "E02"} <= {each.id for each in report.verdicts if each.outcome is Outcome.PASSED}
     assert [ledger.balance(player_id) for player_id in ("p1", "p2")] == [10_000, 10_000]
-
-
-@pytest.mark.slow
-def test_a_whole_certification(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """All scenarios are played; what is skipped says what it needs."""
-    report = wallet_certifier(Wallet(ledger), **PLAYERS, check=False)
-    assert report.failures == ()
-    assert len(report.verdicts) == len(scenarios())
-    assert all(each.reason.startswith("needs ") for each in report.skipped)
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -260,46 +218,27 @@ def test_a_certification_that_is_cancelled_ends(wallet_certifier: WalletCertifie
 # --- What a test run shows -----------------------------------------------------------------------------------------
 
 _SUITE = """
-import logging
-import pytest
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import success
+from testkit.tests.plugin.conftest import Careless
 
 PLAYERS = {"player_id": "p1", "other_player_id": "p2"}
 
-class Careless:
-    def __init__(self):
-        self.cents = {"p1": 10_000, "p2": 10_000}
-
-    def _moved(self, player_id, cents):
-        self.cents[player_id] += cents
-        return success(balance_cents=self.cents[player_id])
-
-    def withdraw(self, call):
-        return self._moved(call.player_id, -call.amount_cents)
-
-    def deposit(self, call):
-        return self._moved(call.player_id, call.amount_cents)
-
+class Failing(Careless):
     def rollback(self, call):
         raise LookupError("no table of bets")
 
-    def player_balance(self, call):
-        return self._moved(call.player_id, 0)
-"""
-_TESTS = """
 def test_right(wallet_certifier):
     wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
     report = wallet_certifier(wallet, **PLAYERS, only=["A01", "A02", "A09", "B01"])
     assert report.passed
 
 def test_wrong(wallet_certifier):
-    report = wallet_certifier(Careless(), **PLAYERS, only=["A01", "A02", "A04", "A09", "B01"])
+    report = wallet_certifier(Failing(), **PLAYERS, only=["A01", "A02", "A04", "A09", "B01"])
     assert report.verdict("B01").failed
 
 def test_unchecked(wallet_certifier):
-    assert not wallet_certifier(Careless(), **PLAYERS, only=["B01"], check=False).passed
+    assert not wallet_certifier(Failing(), **PLAYERS, only=["B01"], check=False).passed
 """
 
 
@@ -310,9 +249,9 @@ _OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider"
 def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What pytest prints of a right wallet, a wrong one, and one that is looked at by the test itself."""
     folder = tmp_path_factory.mktemp("suite")
-    (folder / "test_suite.py").write_text(_SUITE + _TESTS)
+    (folder / "test_suite.py").write_text(_SUITE)
     command = [sys.executable, "-m", "pytest", *_OPTIONS, "-rA", "-v", "test_suite.py"]
-    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "COLUMNS": "200"}
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "COLUMNS": "200", "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environ, timeout=50, check=False)
     assert ran.returncode == 1, ran.stdout + ran.stderr
     return ran.stdout

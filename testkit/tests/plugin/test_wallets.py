@@ -11,8 +11,8 @@ from flask import Flask
 
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app, wsgi_app
-from game_operator_testkit import InProcessSandbox, WebhookSigner, asgi_wallet, wsgi_wallet
+from game_operator.webhooks import HttpReply, WebhookReceiver, asgi_app, wsgi_app
+from game_operator_testkit import InProcessSandbox, asgi_wallet, wsgi_wallet
 from tests.support.webhooks import AsyncHandler, Handler
 
 
@@ -75,10 +75,9 @@ def connected(
     request: pytest.FixtureRequest,
     operator_sandbox: InProcessSandbox,
     ledger: MemoryLedger,
-    signed_webhook: WebhookSigner,
+    receiver: WebhookReceiver,
 ) -> InProcessSandbox:
     """A sandbox that plays against the ready wallet, connected in one of many ways."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
     operator_sandbox.wallet = request.param(receiver, Wallet(ledger))
     return operator_sandbox
 

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import (
     BalanceCall,
     DepositCall,
-    Profile,
     RequestNotSentError,
     RollbackCall,
     WithdrawCall,
@@ -80,41 +79,34 @@ def post(request: pytest.FixtureRequest) -> Post:
 class Served:
     """A wallet with 100.00 for p1 behind a real server, and what its receiver said of each call."""
 
-    def __init__(self, url: str, public_key: RSAPublicKey, profile: Profile | None = None) -> None:
+    def __init__(self, url: str, public_key: RSAPublicKey) -> None:
         self.url = url
         self.ledger = MemoryLedger({"p1": 10_000})
         self.handled: list[HandledCall] = []
         receiver = WebhookReceiver(
-            authenticator=RsaSignature(public_key), profile=profile, on_call=self.handled.append, budget_seconds=60
+            authenticator=RsaSignature(public_key), on_call=self.handled.append, budget_seconds=60
         )
-        self.application = asgi_app(receiver, Wallet(self.ledger, profile=profile), prefix="/wallet")
-
-
-#: Puts a new wallet behind the server.
-Open = Callable[..., Served]
+        self.application = asgi_app(receiver, Wallet(self.ledger), prefix="/wallet")
 
 
 @pytest.fixture(scope="module")
-def open_wallet(public_key: RSAPublicKey) -> Iterator[Open]:
-    """One server for all tests, for it takes its time to stop; the wallet behind it is each test's own."""
+def served() -> Iterator[tuple[str, list[Served]]]:
+    """One server for all tests, for it takes its time to stop; the last wallet of the list is behind it."""
     wallets: list[Served] = []
 
     async def front(scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has it.
         await wallets[-1].application(scope, receive, send)
 
     with asgi_server(front, lifespan="off") as port:
-
-        def open_wallet(profile: Profile | None = None) -> Served:
-            wallets.append(Served(f"http://127.0.0.1:{port}/wallet", public_key, profile))
-            return wallets[-1]
-
-        yield open_wallet
+        yield f"http://127.0.0.1:{port}/wallet", wallets
 
 
 @pytest.fixture
-def wallet(open_wallet: Open) -> Served:
+def wallet(served: tuple[str, list[Served]], public_key: RSAPublicKey) -> Served:
     """A wallet that knows the key of ``private_key``."""
-    return open_wallet()
+    url, wallets = served
+    wallets.append(Served(url, public_key))
+    return wallets[-1]
 
 
 def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: RSAPrivateKey) -> None:
@@ -142,6 +134,7 @@ def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: 
 def test_a_key_that_the_wallet_does_not_know_is_refused(post: Post, wallet: Served, other_key: RSAPrivateKey) -> None:
     """The signature is the key's own: another one's is refused, and nothing moves (docs/decisions/0011)."""
     assert post(wallet.url, other_key, WITHDRAW).code == "INVALID_SIGNATURE"
+    assert post(wallet.url, other_key, "/withdraw", encode_call(WITHDRAW), signed=False).code == "INVALID_SIGNATURE"
     assert wallet.ledger.balance("p1") == 10_000
 
 
@@ -158,15 +151,6 @@ def test_headers_beside_ours_travel(post: Post, private_key: RSAPrivateKey, head
     assert b"Accept-Encoding: identity" in lines
     assert b"Content-Type: application/json" in lines
     assert b"cookie" not in names
-
-
-def test_a_status_beside_the_reply_is_told(post: Post, open_wallet: Open, private_key: RSAPrivateKey) -> None:
-    """The reply is read whatever the status, so that both can be judged (spec §4.1)."""
-    wallet = open_wallet(Profile(unauthenticated_status=401))
-    refused = post(wallet.url, private_key, "/withdraw", b"{}", signed=False)
-    astray = post(wallet.url, private_key, "/withdrawal", b"{}")
-    assert (refused.status, refused.code, refused.problem) == (401, "INVALID_SIGNATURE", "")
-    assert (astray.status, astray.code, astray.problem) == (404, "INVALID_REQUEST", "")
 
 
 def _script(act: Callable[[Connection], object]) -> Script:
@@ -189,6 +173,7 @@ def _said(data: bytes) -> Script:
     ("said", "problem"),
     [
         pytest.param(response_bytes(200, SUCCESS), "", id="a reply"),
+        pytest.param(response_bytes(401, b'{"type":"ERROR","code":"X"}'), "", id="a reply, whatever the status"),
         pytest.param(response_bytes(500, b"<html>oops"), "JSON", id="HTML"),
         pytest.param(response_bytes(200, b'{"type":"ERROR"}'), "code", id="no code"),
         pytest.param(
@@ -204,7 +189,7 @@ def _said(data: bytes) -> Script:
     ],
 )
 def test_what_is_no_reply_is_told(post: Post, private_key: RSAPrivateKey, said: bytes, problem: str) -> None:
-    """Whatever answers, the delivery has its status, its bytes up to a bound, and the reply or why there is none."""
+    """Whatever answers, the delivery has status, bytes up to a bound, and its reply or why there is none (§4.1)."""
     with HostileServer(_said(said)) as server:
         delivery = post(server.base_url, private_key, WITHDRAW, options={"timeout": _PATIENT})
     assert delivery.status == int(said[9:12])

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import ClosedBet, ConfigurationError, OperatorClient, RolledBackBet, RoundFound
+from game_operator import ClosedBet, ConfigurationError, OperatorClient, RolledBackBet, RoundFound, RoundNotFound
 from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
@@ -139,7 +139,7 @@ def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> T
 def test_what_was_played_is_what_is_looked_up(
     table: Table, options: dict[str, Any], moved: int, paths: list[str]
 ) -> None:
-    """fetch-bet and fetch-round-bets know the bet as the wallet does (spec §2.4, §2.8)."""
+    """fetch-bet and fetch-round-bets know the bet as the wallet does, by the round_id that it got (§2.4, §2.8, §6)."""
     played = table.play(**options)
     assert table.operations() == [delivery.path for delivery in played.deliveries] == paths
     assert table.balance == OPENING_CENTS + moved
@@ -154,6 +154,8 @@ def test_what_was_played_is_what_is_looked_up(
     assert by_id == by_no
     assert isinstance(by_id, RoundFound)
     assert by_id.bets == (bet,)
+    elsewhere = table.client.fetch_round_bets(instance_id="elsewhere", round_id=played.round_id)
+    assert isinstance(elsewhere, RoundNotFound)
     (record,) = table.ledger.bets()
     assert (record.bet_id, record.state, record.round_id) == (bet.reference_id, bet.status, played.round_id)
 

@@ -19,11 +19,14 @@ from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.ledger.staff.findings import Finding
 from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import JoinedWallet, Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.provider.keys import ThrowAwayKeys
+from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from tests.support.callers import Kind, Statements
 from tests.support.joined_wallets import asked
 from tests.support.raw_sql import rows, run
+from tests.support.servers import wsgi_server
 
 KEYS = ThrowAwayKeys()
 OPENING = 100_000
@@ -76,6 +79,11 @@ class Refusing(httpx.BaseTransport):
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def at(self, endpoint: str, number: int, act: Callable[[], object]) -> None:
+        """Call *act* before *endpoint* is asked for the time of that number from now on, and never otherwise."""
+        due = self.asked.count(endpoint) + number
+        self.before = lambda asked: act() if asked == endpoint and self.asked.count(endpoint) == due else None
 
     def fail(self, status: int, times: int, body: bytes = b'{"error": "no"}', retry_after: str = "") -> None:
         """Answer the next *times* calls with an error."""
@@ -212,3 +220,12 @@ def desk_of(kind: WalletKind, url: str, **options: Any) -> Iterator[Desk]:
 def verdicts(report: ReconcileReport) -> dict[str, str]:
     """Return the verdict of each bet of a run."""
     return {row["bet_id"]: row["verdict"] for row in report.rows()}
+
+
+@contextmanager
+def called_by(sandbox: Sandbox, wallet: Wallet) -> Iterator[None]:
+    """Serve *wallet* over HTTP, and let *sandbox* call it."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+    with wsgi_server(wsgi_app(receiver, wallet)) as port:
+        sandbox.wallet_url = f"http://127.0.0.1:{port}"
+        yield

@@ -16,19 +16,13 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import Steps
 from game_operator.models.webhooks import WebhookCall
-from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from testkit.tests.support.reconciling import KEYS
-from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.calls import claim, deposit, rollback, with_body, withdraw
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
-
-
-def with_body(call: WebhookCall) -> Any:
-    """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 def played(ledger: SqlLedger, *calls: WebhookCall) -> None:

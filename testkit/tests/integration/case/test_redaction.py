@@ -16,12 +16,11 @@ from game_operator.backoffice import case_file
 from game_operator.backoffice.case.redaction import LEFT_OUT, Bytes, Foreign, Redaction
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall
-from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from testkit.tests.support.reconciling import KEYS
-from tests.support.calls import claim, deposit, withdraw
+from tests.support.calls import claim, deposit, with_body, withdraw
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJwMSJ9.c2lnbmF0dXJl"
 
@@ -41,7 +40,7 @@ def redaction(contents: object, keep: str = "b1", *, hides: bool = True) -> Reda
 
 def played(ledger: SqlLedger, *calls: WebhookCall) -> None:
     for call in calls:
-        ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
+        ledger.apply(with_body(call))
 
 
 def test_a_player_is_one_pseudonym_all_over_a_case_file(own: SqlLedger) -> None:
@@ -70,13 +69,12 @@ def test_a_player_is_one_pseudonym_all_over_a_case_file(own: SqlLedger) -> None:
 
 def test_no_hash_shows_whether_a_guessed_player_is_right(own: SqlLedger) -> None:
     """All of a body but the player is known, so a hash of the body would let anybody try all players."""
-    body = encode_call(withdraw(player_id="player-77"))
-    played(own, claim("c1", "player-77", bet_id="b1"), deposit("b1", "player-77", 5, tx_id="early"))
-    own.apply(read_call("withdraw", body, Profile())[0])
+    bet = withdraw(player_id="player-77")
+    played(own, claim("c1", "player-77", bet_id="b1"), deposit("b1", "player-77", 5, tx_id="early"), bet)
     with InProcessSandbox(keys=KEYS) as sandbox, sandbox.client() as client:
         texts = [case_file(own, "b1", client=client, redact=redact).to_json() for redact in (False, True)]
     hashes = [set(re.findall(r"[0-9a-f]{64}", text)) for text in texts]
-    assert sha256(body).hexdigest() in hashes[0]
+    assert sha256(encode_call(bet)).hexdigest() in hashes[0]
     assert hashes[1] == {json.loads(texts[1])["digest"]}
     assert json.loads(texts[1])["contents"]["ledger"]["bet"]["withdraw_digest"] == LEFT_OUT
 

@@ -12,6 +12,8 @@ import pytest
 from game_operator.ledger import SqlLedger
 from game_operator_testkit.sandbox import Sandbox
 from tests.support.command_line import Forked, Run, started
+from tests.support.raw_sql import run as run_sql
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -79,13 +81,6 @@ def _running(settings: dict[str, str], database: str, name: str, *options: str) 
     return started("campaign", "run", name, "--rate", "40", *options, **environ)
 
 
-def _wait_for_grants(sandbox: Sandbox, name: str, number: int) -> None:
-    deadline = time.monotonic() + 40
-    while len(_granted(sandbox, name)) < number:
-        assert time.monotonic() < deadline, "nothing is granted"
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     run: Run, plan: Plan, sandbox: Sandbox, settings: dict[str, str], database: str, number: signal.Signals
@@ -93,7 +88,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     name = f"ctrl-c-{number.value}"
     run(*plan(name, 100))
     process = _running(settings, database, name)
-    _wait_for_grants(sandbox, name, 15)
+    wait_until(lambda: len(_granted(sandbox, name)) >= 15)
     process.send_signal(number)
     out, err = process.communicate(timeout=40)
     assert process.returncode == 128 + number
@@ -112,11 +107,10 @@ def test_the_second_ctrl_c_ends_at_once(
     """Even while the service does not answer; what was under way is in doubt, and asked for again."""
     run(*plan("twice", 12))
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        with SqlLedger(database) as ledger:
-            _move_to(ledger, f"http://127.0.0.1:{silent.getsockname()[1]}|{sandbox.operator_id}")
-        process = _running(
-            settings | {"GAME_OPERATOR_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}, database, "twice"
-        )
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        # The address is not known when the campaign is planned.
+        run_sql(database, "UPDATE {p}runs SET service = ?", f"{url}|{sandbox.operator_id}")
+        process = _running(settings | {"GAME_OPERATOR_BASE_URL": url}, database, "twice")
         silent.settimeout(40)
         connection, _ = silent.accept()
         process.send_signal(signal.SIGINT)
@@ -128,15 +122,3 @@ def test_the_second_ctrl_c_ends_at_once(
     assert process.returncode == 130
     assert "may have been made" in err
     assert run("campaign", "status", "twice", "--json").document["by_state"]["sending"]["grants"] == 1
-
-
-def _move_to(ledger: SqlLedger, service: str) -> None:
-    """Let the campaigns be for another service: a test's own address is not known when it plans."""
-    from game_operator.ledger.engine.dialects import SqlDialect
-    from game_operator.ledger.office import Office
-    from game_operator.ledger.steps import Execute, Steps
-
-    def script(dialect: SqlDialect) -> Steps[None]:
-        yield Execute(f"UPDATE {dialect.prefix}runs SET service = ?", (service,))
-
-    Office(ledger).write(script)

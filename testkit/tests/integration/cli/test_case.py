@@ -1,27 +1,20 @@
 """``game-operator case``: a case file from the command line, with its exit codes."""
 
-from decimal import Decimal
-from pathlib import Path
-
 import pytest
 
 from game_operator.ledger import SqlLedger
-from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call, read_call
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.calls import deposit, withdraw
+from tests.support.calls import deposit, with_body, withdraw
 from tests.support.command_line import Run
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> str:
+def database(database: str) -> str:
     """A ledger with the closed bet b1 of p1; its address."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with SqlLedger(database) as ledger:
         for call in (withdraw(), deposit()):
-            ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
-    return url
+            ledger.apply(with_body(call))
+    return database
 
 
 def test_a_case_for_people(run: Run, database: str) -> None:

@@ -1,4 +1,4 @@
-"""`game-operator grant`: free bets, refused free bets, and free bets in doubt (spec §2.2, §4.2, §7.2, §8)."""
+"""`game-operator grant`: free bets, refused ones, and ones in doubt (spec §2.2, §4.2, §7.2, §8); `round`."""
 
 import signal
 import socket
@@ -97,3 +97,20 @@ def test_a_grant_that_is_interrupted_is_in_doubt(settings: dict[str, str], sandb
     assert (told.code, told.out, told.err.count("\n")) == (130, "", 1)
     assert "Whether the free bets were granted is unknown" in told.err
     assert "the very same command again (reference id 'cli-stopped')" in told.err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(("--no", "999999"), id="unknown number"),
+        pytest.param(("--id", "nope"), id="unknown id"),
+        pytest.param(("--id", "nope", "--no", "4127"), id="the id counts, not the number"),
+    ],
+)
+def test_a_round_that_is_not_there_is_an_answer(
+    run: Run, settings: dict[str, str], sandbox: Sandbox, args: tuple[str, ...]
+) -> None:
+    """NOT_FOUND, also when only the number would find it (spec §4.2)."""
+    told = run("round", "--instance", sandbox.instance_id, *args)
+    assert (told.code, told.out.partition(":")[0]) == (0, "NOT_FOUND")
+    assert run("round", "--instance", sandbox.instance_id, *args, "--json").document == {"status": "NOT_FOUND"}

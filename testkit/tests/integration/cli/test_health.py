@@ -5,13 +5,12 @@ import json
 import os
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -23,6 +22,8 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import PingReport
 from game_operator_testkit.provider.caller import WebhookCaller
 from tests.support.command_line import COMMAND, clean_environment
+from tests.support.hostile_server import Connection, HostileServer
+from tests.support.proxy import pump
 from tests.support.servers import reply_to, request_bytes
 
 ADDRESS = "postgresql://wallet:pa55@db.example/wallet"
@@ -128,21 +129,26 @@ def test_a_flood_is_one_look_in_a_second() -> None:
     assert looks.count == 2
 
 
-class Machine:
+class Machine(HostileServer):
     """A database's machine: its socket is reached at a port of this one, by name, until it is broken."""
 
     def __init__(self, postgres_url: str, folder: Path) -> None:
-        address = urlsplit(postgres_url)
-        (host,), (number,) = parse_qs(address.query)["host"], parse_qs(address.query)["port"]
-        self._target, self._ended = f"{host}/.s.PGSQL.{number}", ExitStack()
-        self._listener = self._ended.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.port = self._listener.getsockname()[1]
-        self._open: list[socket.socket] = []
+        super().__init__(self._forward)
+        self._address, self._ended = urlsplit(postgres_url), ExitStack()
         self.hosts, self._resolver = folder / "hosts", folder / "resolv.conf"
         self.hosts.write_text("127.0.0.1 localhost database.example\n")
         self._resolver.write_text("nameserver 127.0.0.53\noptions timeout:30\n")
-        self.url = f"postgresql://postgres@database.example:{self.port}{address.path}"
-        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """The database's address by its name."""
+        return f"postgresql://postgres@database.example:{self.port}{self._address.path}"
+
+    def _forward(self, connection: Connection) -> None:
+        (host,), (number,) = (parse_qs(self._address.query)[name] for name in ("host", "port"))
+        with socket.socket(socket.AF_UNIX) as upstream:
+            upstream.connect(f"{host}/.s.PGSQL.{number}")
+            pump(connection, upstream)
 
     def seen_by(self, *command: str) -> list[str]:
         """Return what runs *command* where names are found in our files."""
@@ -170,38 +176,14 @@ class Machine:
 
     def close(self) -> None:
         """Cut all connections, and take no more."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for each in self._open:
+        self.accept_no_more()
+        for each in self.connections:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                each.sock.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                theirs, _ = self._listener.accept()
-                ours = socket.socket(socket.AF_UNIX)
-                ours.connect(self._target)
-                self._open += [theirs, ours]
-                for pair in ((theirs, ours), (ours, theirs)):
-                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *exc: object) -> None:
+        super().__exit__(*exc)
         self._ended.close()
-        for each in self._open:
-            each.close()
-
-
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65_536):
-            target.sendall(data)
-    for each in (source, target):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
 
 
 @pytest.mark.torture

@@ -13,7 +13,7 @@ import pytest
 
 from game_operator.cli import options
 from game_operator.cli.app import whole
-from tests.support.command_line import COMMAND, CannedService, Reply, Run, clean_environment, stopped
+from tests.support.command_line import COMMAND, CannedService, Reply, Run, clean_environment, ran, stopped
 from tests.support.wire import game, wire
 
 # Any: Typer keeps the class of a group to itself.
@@ -134,11 +134,9 @@ def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_js
     """The core installs without typer and rich, and `game-operator` with it."""
     program = f"import sys; sys.modules[{missing!r}] = None\nfrom game_operator.cli import main; sys.exit(main())"
     args = ["games", "--json"] if as_json else ["games"]
-    ran = subprocess.run(
-        [sys.executable, "-c", program, *args], capture_output=True, text=True, env=clean_environment({}), check=False
-    )
-    told, other = (ran.stdout, ran.stderr) if as_json else (ran.stderr, ran.stdout)
-    assert (ran.returncode, other, told.count("\n")) == (2, "", 1)
+    ended = ran(sys.executable, "-c", program, *args)
+    told, other = (ended.out, ended.err) if as_json else (ended.err, ended.out)
+    assert (ended.code, other, told.count("\n")) == (2, "", 1)
     assert "pip install 'game-operator[cli]'" in told
     assert not as_json or json.loads(told)["error"]["exit_code"] == 2
 
@@ -151,20 +149,18 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys; from game_operator.cli import main; main(['--help']); "
         f"sys.exit([name for name in {heavy} if name in sys.modules] or 0)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    ended = ran(sys.executable, "-c", program)
+    assert (ended.code, ended.err) == (0, "")
 
 
 def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> None:
     """A log file in ASCII gets an escape, not a UnicodeEncodeError."""
     body = wire({"games": [game(name="日本 Crash")]})
     with CannedService([Reply(body=body)]) as service:
-        ascii_only = settings | {"PYTHONIOENCODING": "ascii", "GAME_OPERATOR_BASE_URL": service.base_url}
-        ran = subprocess.run(
-            [*COMMAND, "games"], capture_output=True, text=True, env=clean_environment(ascii_only), check=False
-        )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert r"\u65e5\u672c" in ran.stdout
+        where = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
+        ended = ran(*COMMAND, "games", PYTHONIOENCODING="ascii", **where)
+    assert (ended.code, ended.err) == (0, "")
+    assert r"\u65e5\u672c" in ended.out
 
 
 def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.support.command_line import COMMAND, CannedService, Forked, Reply, Told, clean_environment
+from tests.support.command_line import COMMAND, CannedService, Forked, Reply, Told, clean_environment, ran
 from tests.support.seeds import random_of
 from tests.support.wire import granted, wire
 
@@ -32,16 +32,7 @@ def on_a_full_disk(*args: str, streams: str = "stdout", **environ: str) -> Told:
 
 def through_shell(redirection: str, *args: str, **environ: str) -> Told:
     """Run the command under a shell that gives it *redirection*."""
-    script = f'exec "$@" {redirection}'
-    ran = subprocess.run(
-        ["/bin/sh", "-c", script, "sh", *COMMAND, *args],
-        capture_output=True,
-        text=True,
-        env=clean_environment(environ),
-        timeout=50,
-        check=False,
-    )
-    return Told(ran.returncode, ran.stdout, ran.stderr)
+    return ran("/bin/sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, *args, **environ)
 
 
 def without_reader(*args: str, **environ: str) -> Told:

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
@@ -23,6 +22,7 @@ from game_operator.cli.keys import KeyFiles
 from game_operator.ledger import SqlLedger
 from game_operator_testkit.provider.caller import WebhookCaller
 from tests.support.documents import ROOT
+from tests.support.times import wait_until
 
 pytestmark = [pytest.mark.outside, pytest.mark.artefact]
 
@@ -30,13 +30,6 @@ _PROGRAM = ROOT / "examples" / "telemetry" / "serve_with_prometheus.py"
 _PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 _CALLS = 12
 _PATIENCE_SECONDS = 40.0
-
-
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + _PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.2)
 
 
 @contextmanager
@@ -93,8 +86,8 @@ def test_prometheus_counts_the_calls_of_all_workers(keys: KeyFiles, postgres_url
             with WebhookCaller(url, keys.private) as provider:  # A connection each, so that both workers get some.
                 call = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
                 assert provider.send(call).code is None
-        _wait_until(lambda: asked('sum(game_operator_webhook_calls_total{job="wallet"})') == _CALLS)
+        wait_until(lambda: asked('sum(game_operator_webhook_calls_total{job="wallet"})') == _CALLS)
         assert asked("sum(game_operator_wagered_total)") == _CALLS * 100
-        _wait_until(lambda: asked('count(up{job="wallet"} == 1)') == 3)
+        wait_until(lambda: asked('count(up{job="wallet"} == 1)') == 3)
         assert len(list(metrics.glob("*.json"))) == 3
     assert list(metrics.iterdir()) == []

@@ -1,13 +1,11 @@
 """`game-operator reconcile`: dry runs, repairs, findings, refunds and reports (spec §2.8, §3, §4.2)."""
 
 import signal
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +15,11 @@ from game_operator import OperatorClient
 from game_operator.backoffice import Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.support.reconciling import called_by
 from tests.support.command_line import Run, Told, said, started, stopped
-from tests.support.servers import wsgi_server
+from tests.support.raw_sql import run as run_sql
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -30,7 +29,7 @@ REPAIR = ("--repair", "--max-bets", "10", "--max-total", "1000.00", *BY)
 
 
 @pytest.fixture(scope="module")
-def played(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+def sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A service that plays against the wallet of one test after the other."""
     with Sandbox(operator_public_key=public_key) as sandbox:
         yield sandbox
@@ -69,56 +68,31 @@ class World:
         return self.ledger.balance("p1")
 
 
-@pytest.fixture
-def served() -> Iterator[ExitStack]:
-    """Closes what a test has opened."""
-    with ExitStack() as stack:
-        yield stack
-
-
-def world_of(url: str, run: Run, played: Sandbox, served: ExitStack, **options: Any) -> World:
-    """Return a world with a player who holds 100.00."""
-    ledger = served.enter_context(SqlLedger(url, **options))
-    if not options:
+@contextmanager
+def world_of(url: str, run: Run, sandbox: Sandbox) -> Iterator[World]:
+    """Yield a world with a player who holds 100.00."""
+    with SqlLedger(url) as ledger, called_by(sandbox, Wallet(ledger)):
         ledger.open_account("p1", Decimal("100.00"))
-    receiver = WebhookReceiver(authenticator=RsaSignature(played.service_public_key_pem))
-    port = served.enter_context(wsgi_server(wsgi_app(receiver, Wallet(ledger))))
-    played.wallet_url = f"http://127.0.0.1:{port}"
-    return World(run, played, ledger, ("--database", url))
+        yield World(run, sandbox, ledger, ("--database", url))
 
 
 @pytest.fixture
-def world(
-    run: Run,
-    played: Sandbox,
-    served: ExitStack,
-    tmp_path: Path,
-    key_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> World:
+def world(run: Run, sandbox: Sandbox, settings: dict[str, str], sqlite_url: str) -> Iterator[World]:
     """A world on SQLite."""
-    set_up(monkeypatch, played, key_file)
-    return world_of(f"sqlite:///{tmp_path / 'wallet.db'}", run, played, served)
+    with world_of(sqlite_url, run, sandbox) as world:
+        yield world
 
 
-def set_up(monkeypatch: pytest.MonkeyPatch, played: Sandbox, key_file: Path) -> None:
-    """Set the environment for the service."""
-    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", played.base_url)
-    monkeypatch.setenv("GAME_OPERATOR_ID", played.operator_id)
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_FILE", str(key_file))
+@pytest.fixture
+def any_world(run: Run, sandbox: Sandbox, settings: dict[str, str], database_url: str) -> Iterator[World]:
+    """A world on a database of each kind."""
+    with world_of(database_url, run, sandbox) as world:
+        yield world
 
 
-def test_a_lost_deposit_from_the_dry_run_to_the_late_call(
-    run: Run,
-    played: Sandbox,
-    served: ExitStack,
-    database_url: str,
-    key_file: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_lost_deposit_from_the_dry_run_to_the_late_call(any_world: World) -> None:
     """The whole story: found, settled once, found no more, and the late calls move nothing."""
-    set_up(monkeypatch, played, key_file)
-    world = world_of(database_url, run, played, served)
+    world = any_world
     world.lose()
     world.play(cancel=True, settlement="lose")
     world.play(won_cents=100)
@@ -216,32 +190,23 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [pytest.param(signal.SIGINT, 130, id="Ctrl-C"), pytest.param(signal.SIGTERM, 143, id="SIGTERM")]
 )
-def test_an_interrupted_run_goes_on(world: World, key_file: Path, number: int, code: int) -> None:
+def test_an_interrupted_run_goes_on(world: World, settings: dict[str, str], number: int, code: int) -> None:
     """It ends at once although its rate is slow, says how it goes on, and each bet is then settled once."""
     for _ in range(4):
         world.lose(won_cents=500)
-    environ = {
-        "GAME_OPERATOR_BASE_URL": world.sandbox.base_url,
-        "GAME_OPERATOR_ID": world.sandbox.operator_id,
-        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(key_file),
-    }
     slow = ("--min-age", "0s", "--second-look", "0s", "--sample", "0", "--rate", "0.01")
-    process = started("reconcile", "run", *slow, *REPAIR, *world.options, **environ)
-    deadline = time.monotonic() + 30
-    while said(world.reconcile("status").out).get("state") != "running":
-        assert time.monotonic() < deadline, "it does not begin"
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
+    process = started("reconcile", "run", *slow, *REPAIR, *world.options, **settings)
+    wait_until(lambda: said(world.reconcile("status").out).get("state") == "running")
     ended = stopped(process, number)
     assert (ended.code, ended.out) == (code, "")
     assert "Run 1 is kept, and every repair so far is complete." in ended.err
     assert "`game-operator reconcile run --seconds 60` goes on with it" in ended.err
     assert said(world.reconcile("status").out)["state"] == "running"
-    with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
-        own.execute("UPDATE game_operator_runs SET interval_micros = 1000, next_call_micros = 0")
-        own.execute("UPDATE game_operator_chunks SET ready_at_millis = 0")
-        own.execute("UPDATE game_operator_runs SET parameters = replace(parameters, '100000000', '1000')")
-        own.commit()
+    for change in (
+        "runs SET interval_micros = 1000, next_call_micros = 0, parameters = replace(parameters, '100000000', '1000')",
+        "chunks SET ready_at_millis = 0",
+    ):
+        run_sql(world.options[1], f"UPDATE {{p}}{change}")
     assert world.quick("--seconds", "30").code == 0
     assert (world.balance, said(world.reconcile("status").out)["state"]) == (10_000, "finished")
 

@@ -1,4 +1,4 @@
-"""No key, passphrase or signature is ever printed, whatever command fails in whatever way."""
+"""Keys come from pipes and files, and no key, passphrase or signature is ever printed, whatever fails."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -10,11 +10,14 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 
 from game_operator.signers.keys import load_signer
 from game_operator_testkit.sandbox import Sandbox
-from tests.support.command_line import CannedService, Reply, Run
+from tests.support.command_line import COMMAND, CannedService, Reply, Run, command, ran
+from tests.support.keys import encrypted
 
 pytestmark = pytest.mark.slow
 
 PASSPHRASE = "planted-passphrase"
+BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
+_VARIABLE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
 GRANT = ("grant", "--instance=i", "--player=p", "--count=1", "--wager-cents=1", "--expire-millis=1", "--reference=r")
 COMMANDS = (
     ("doctor",),
@@ -65,7 +68,7 @@ def test_planted_secrets_are_in_no_output(
     monkeypatch.setenv("GAME_OPERATOR_BASE_URL", sandbox.base_url)
     monkeypatch.setenv("GAME_OPERATOR_ID", sandbox.operator_id)
     monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY", pem.replace("\n", "\\n") if one_line else pem)
-    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", passphrase)
+    monkeypatch.setenv(_VARIABLE, passphrase)
     told = [run(*args, *(["--json"] if as_json else [])) for args in COMMANDS]
     assert told[1].code == (0 if passphrase == PASSPHRASE else 2)
     shown = "".join(each.out + each.err for each in told)
@@ -92,9 +95,7 @@ def test_a_damaged_key_is_not_printed(
         assert lines == []
 
 
-def test_a_signature_echoed_by_the_service_is_not_printed(
-    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signature_echoed_by_the_service_is_not_printed(run: Run, settings: dict[str, str]) -> None:
     """A debugging proxy that answers with our headers must not put a signature into a log."""
     signer = load_signer(Path(settings["GAME_OPERATOR_PRIVATE_KEY_FILE"]))
     raw = signer.sign(b"acme")
@@ -107,3 +108,25 @@ def test_a_signature_echoed_by_the_service_is_not_printed(
                 assert told.code == 1
                 assert signature.decode() not in told.out + told.err
                 assert "signature removed" in told.out + told.err
+
+
+# --- where a key may come from ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [("games",), BUILD, ("doctor",)], ids=" ".join)
+@pytest.mark.drawn(1)
+def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, name: tuple[str, ...]) -> None:
+    """`--private-key <(cat operator.pem)`: it is read once (spec §5)."""
+    script = 'exec "$@" --private-key <(cat "$KEY")'
+    told = ran("bash", "-c", script, "bash", *COMMAND, *name, **settings, KEY=str(key_file))
+    assert (told.code, told.err) == (0, "")
+
+
+@pytest.mark.outside
+def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
+    """Each command that signs reads the file that the variable names."""
+    key, secret = encrypted(tmp_path / "operator.pem", b"planted secret"), tmp_path / "secret"
+    secret.write_text("planted secret\n")
+    assert command(*BUILD, "--private-key", str(key), **{f"{_VARIABLE}_FILE": str(secret)}).code == 0
+    told = command(*BUILD, "--private-key", str(key), **{f"{_VARIABLE}_FILE": str(secret), _VARIABLE: "x"})
+    assert (told.code, "are both set" in told.err) == (2, True)

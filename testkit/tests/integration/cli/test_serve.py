@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -21,28 +20,18 @@ from game_operator import (
     Profile,
     RollbackCall,
     TransportError,
-    WithdrawCall,
 )
 from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.ledger import BetState, SqlLedger
+from game_operator.ledger import BetState, SqlLedger, TableAccounts
 from game_operator.protocol.webhook import encode_call
 from game_operator.webhooks import WebhookCall
 from game_operator_testkit.provider.caller import Delivery, WebhookCaller
+from tests.support.calls import withdraw
 from tests.support.command_line import Run, serving, started, stopped
+from tests.support.raw_sql import run as run_sql
 
 PASSWORD = "pa55-of-the-wallet"
 BALANCE = BalanceCall(player_id="p1")
-
-
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'wallet.db'}"
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty database of either kind."""
-    return str(request.getfixturevalue(f"{request.param}_url"))
 
 
 def opened(database: str, **balances: str) -> None:
@@ -50,10 +39,6 @@ def opened(database: str, **balances: str) -> None:
     with SqlLedger(database) as ledger:
         for player_id, balance in balances.items():
             ledger.open_account(player_id, Decimal(balance))
-
-
-def withdraw(bet_id: str = "b1", cents: int = 500, **fields: Any) -> WithdrawCall:
-    return WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=cents, **fields)
 
 
 def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
@@ -67,20 +52,21 @@ def without_server_warnings(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if "PostgreSQL runs with" not in line)
 
 
+@pytest.mark.bare
 @pytest.mark.outside
-def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, private_key: RSAPrivateKey) -> None:
+def test_the_four_webhooks_on_either_database(database_url: str, keys: KeyFiles, private_key: RSAPrivateKey) -> None:
     """Signed calls move money, each once; a stranger's is refused and logged with the reason (spec §3, §4.1)."""
     calls: list[tuple[WebhookCall, str | None, str]] = [
         (withdraw(), None, "95.00"),
         (DepositCall(player_id="p1", bet_id="b1", amount_cents=1250, round_id="r1"), None, "107.50"),
-        (withdraw("b2", 750), None, "100.00"),
-        (withdraw("b2", 750), None, "100.00"),
+        (withdraw("b2", amount_cents=750), None, "100.00"),
+        (withdraw("b2", amount_cents=750), None, "100.00"),
         (RollbackCall(player_id="p1", bet_id="b2", round_id="r1"), None, "107.50"),
-        (withdraw("b3", 10_751), "INSUFFICIENT_BALANCE", "107.50"),
+        (withdraw("b3", amount_cents=10_751), "INSUFFICIENT_BALANCE", "107.50"),
         (BALANCE, None, "107.50"),
     ]
-    with serving("--database", database, "--service-key", keys.public) as (url, process):
-        opened(database, p1="100.00")
+    with serving("--database", database_url, "--service-key", keys.public) as (url, process):
+        opened(database_url, p1="100.00")
         with WebhookCaller(url, keys.private) as service:
             for call, code, balance in calls:
                 assert told(service.send(call)) == (200, code, Decimal(balance))
@@ -92,7 +78,7 @@ def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, pri
     refused = r"\S+ \S+ INFO \[\d+\] \S+: withdraw answered INSUFFICIENT_BALANCE after \d+\.\d ms\n"
     unsigned = r"\S+ \S+ WARNING .*'/withdraw' .*refused with INVALID_SIGNATURE: .*\n"
     assert re.fullmatch(refused + unsigned, without_server_warnings(ended.err)), ended.err
-    with SqlLedger(database, migrate=False) as ledger:
+    with SqlLedger(database_url, migrate=False) as ledger:
         assert ledger.balance("p1") == 10_750
         assert {bet.bet_id: bet.state for bet in ledger.bets()} == {
             "b1": BetState.CLOSED,
@@ -121,7 +107,7 @@ def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: 
             assert code(service, withdraw(instance_id="i2")) is None
             # Folded to the core: an instance of another operator, and a bet that is settled.
             assert code(service, withdraw("b2", instance_id="i3")) == "INVALID_REQUEST"
-            assert code(service, withdraw("b3", cents=0, instance_id="i1")) is None
+            assert code(service, withdraw("b3", amount_cents=0, instance_id="i1")) is None
             assert code(service, RollbackCall(player_id="p1", bet_id="b1")) is None
             assert code(service, DepositCall(player_id="p1", bet_id="b1", amount_cents=1)) == "BET_ALREADY_CLOSED"
         with WebhookCaller(url, next_keys.private, profile=of_service) as service:
@@ -176,9 +162,9 @@ def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url
 
 @pytest.mark.outside
 @pytest.mark.drawn(1)
-def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) -> None:
+def test_stopped_under_load_no_answer_is_wrong(database_url: str, keys: KeyFiles) -> None:
     """What was answered is in the ledger; what was not is settled by its repeat (spec §3)."""
-    opened(database, p1="1000.00")
+    opened(database_url, p1="1000.00")
     answered: list[str] = []
     doubtful: list[str] = []
 
@@ -186,13 +172,13 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
         for number in range(10_000):
             bet_id = f"{player}-{number}"
             try:
-                assert service.send(withdraw(bet_id, cents=1)).code is None
+                assert service.send(withdraw(bet_id, amount_cents=1)).code is None
                 answered.append(bet_id)
             except TransportError:
                 doubtful.append(bet_id)
                 return
 
-    options = ("--database", database, "--service-key", keys.public)
+    options = ("--database", database_url, "--service-key", keys.public)
     with serving(*options) as (url, process), WebhookCaller(url, keys.private) as service:
         players = [threading.Thread(target=play, args=(service, number)) for number in range(8)]
         for player in players:
@@ -202,12 +188,12 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
         assert stopped(process, signal.SIGINT).code == 0
         for player in players:
             player.join(30)
-    with SqlLedger(database) as ledger:
+    with SqlLedger(database_url) as ledger:
         kept = {bet.bet_id for bet in ledger.bets()}
         assert set(answered) <= kept <= {*answered, *doubtful}
         assert ledger.balance("p1") == 100_000 - len(kept)
         for bet_id in (*doubtful, answered[0]):
-            assert ledger.apply(withdraw(bet_id, cents=1)).code is None
+            assert ledger.apply(withdraw(bet_id, amount_cents=1)).code is None
         assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
 
 
@@ -215,26 +201,14 @@ def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) ->
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
-        pytest.param(
-            ("--database", "{db}", "--service-key", "{public}", "--profile", "{here}/none.toml"),
-            2,
-            "none.toml' cannot be read: No such file",
-            id="no profile",
-        ),
-        pytest.param(
-            ("--database", f"mysql://u:{PASSWORD}@h/d", "--service-key", "{public}"),
-            2,
-            "is not an address of SQLite or PostgreSQL",
-            id="another kind of database",
-        ),
-        pytest.param(
-            ("--database", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "--service-key", "{public}"),
-            3,
-            "cannot be used",
-            id="nobody there",
-        ),
+        pytest.param(("{db}", "--profile", "{here}/none.toml"), 2, "cannot be read: No such file", id="no profile"),
+        pytest.param((f"mysql://u:{PASSWORD}@h/d",), 2, "is not an address of SQLite or PostgreSQL", id="another kind"),
+        pytest.param((f"postgresql://u:{PASSWORD}@127.0.0.1:1/d",), 3, "cannot be used", id="nobody there"),
+        pytest.param(("{db}", "--no-migrate", "--table-prefix", "x_"), 2, "There are no tables", id="no tables"),
+        pytest.param(("{own}",), 2, "keeps its balances in your own table", id="own table"),
     ],
 )
+@pytest.mark.parametrize("workers", [(), ("--workers", "1")], ids=["one process", "workers"])
 def test_what_cannot_be_served_is_told(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
@@ -244,13 +218,18 @@ def test_what_cannot_be_served_is_told(
     args: tuple[str, ...],
     code: int,
     problem: str,
+    workers: tuple[str, ...],
 ) -> None:
     """One sentence and an exit code, before any call; no password in it, and no log handler left behind."""
-    places = {"db": sqlite_url, "public": keys.public, "private": keys.private, "here": tmp_path}
+    own = f"sqlite:///{tmp_path / 'own.db'}"
+    run_sql(own, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    SqlLedger(own, accounts=TableAccounts(table="players", key="id", balance="balance")).close()
+    places = {"db": sqlite_url, "own": own, "here": tmp_path}
     # A server that is not there yet is waited for; not as long here.
     monkeypatch.setattr("game_operator.ledger.SqlLedger", partial(SqlLedger, patience_seconds=0.2), raising=False)
     before = list(logging.getLogger().handlers)
-    ended = run("serve", "--port", 0, *(arg.format_map(places) for arg in args))
+    where = (arg.format_map(places) for arg in args)
+    ended = run("serve", "--port", 0, "--service-key", keys.public, *workers, "--database", *where)
     assert ended.code == code, ended
     assert ended.err.startswith("Error: ")
     assert problem in ended.err

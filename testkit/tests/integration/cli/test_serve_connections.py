@@ -2,13 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -20,41 +19,21 @@ from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serving import Connections, ServeProtocol
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
+from game_operator.webhooks.adapters import AsgiApp
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Delivery
 from game_operator_testkit.provider.replies import read_reply
-from tests.support.command_line import Forked, stopped
+from testkit.tests.integration.cli.conftest import BODY
+from tests.support.command_line import serving, stopped
 from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
 from tests.support.webhooks import AsyncHandler
 
 pytestmark = pytest.mark.outside
 
-BODY = b'{"player_id":"p1"}'
 HALF_HEADERS = b"POST /withdraw HTTP/1.1\r\nHost: x\r\n"
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF_BODY = HALF_HEADERS + b"Content-Length: 100\r\n\r\n{"
-
-
-@contextmanager
-def serving(keys: KeyFiles, database: str, *args: object, files: int = 1024) -> Iterator[tuple[str, Forked]]:
-    """Start ``game-operator serve`` with a limit of open files, and yield where it answers."""
-    options = [
-        "--port",
-        "0",
-        "--json",
-        "--database",
-        database,
-        "--service-key",
-        str(keys.public),
-        *map(str, args),
-    ]
-    with Forked(["serve", *options], environ={}, open_files=files) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())["url"], process
-        finally:
-            process.kill()
 
 
 def port_of(url: str) -> int:
@@ -90,12 +69,30 @@ def balance_of(answered: Delivery) -> int:
     return answered.reply.balance_cents
 
 
+def answers(keys: KeyFiles, does: Callable[[WebhookCall], Any] | None = None) -> AsgiApp:
+    """Return an application that knows the service's key, and does so with a call."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(keys.public), budget_seconds=PATIENCE_SECONDS)
+    return asgi_app(receiver, AsyncHandler(does))
+
+
+def protocol_with(connections: Connections, head_seconds: float = 10.0) -> type[ServeProtocol]:
+    """Return the class of connections that are counted there."""
+    return type("Protocol", (ServeProtocol,), {"open_connections": connections, "head_seconds": head_seconds})
+
+
+@pytest.fixture
+def no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The server logs no error."""
+    yield
+    found = [each for each in caplog.get_records("call") if each.name == "uvicorn.error" and each.levelname == "ERROR"]
+    assert not found
+
+
 @needs("haproxy")
-def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> None:
+def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path, signed_head: dict[str, str]) -> None:
     """E10: no signature counts in a trailer; in the headers of a chunked request it does."""
-    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
-        signed = {"Signature": service.signature(BODY).decode()}
-    with serving(keys, database) as (url, _):
+    signed = signed_head
+    with serving("--database", database, "--service-key", keys.public) as (url, _):
         port = port_of(url)
         assert code(port, chunked(signed, {})) is None
         assert code(port, chunked({}, signed)) == "INVALID_SIGNATURE"
@@ -111,7 +108,7 @@ def test_a_stranger_moves_no_call_elsewhere(proxy: str, keys: KeyFiles, database
     """E10: behind a proxy that lets upgrades through, a request left on the connection takes no withdraw with it."""
     lines = WEBSOCKETS if proxy == "nginx" else ""
     with (
-        serving(keys, database) as (url, _),
+        serving("--database", database, "--service-key", keys.public) as (url, _),
         behind(proxy, port_of(url), tmp_path, lines) as outside,
         WebhookCaller(f"http://127.0.0.1:{outside}", keys.private) as service,
     ):
@@ -134,7 +131,7 @@ def test_a_stranger_moves_no_call_elsewhere(proxy: str, keys: KeyFiles, database
 @pytest.mark.drawn(2)
 def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, database: str, begun: bytes) -> None:
     """As many as there may be: 100 calls on new connections and a probe are answered; the log says why."""
-    with serving(keys, database, files=256) as (url, process):
+    with serving("--database", database, "--service-key", keys.public, open_files=256) as (url, process):
         with ExitStack() as opened:
             for _ in range(192):
                 held = opened.enter_context(RawClient(port_of(url)))
@@ -153,14 +150,11 @@ def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, databas
     assert "Too many open files" not in ended.err
 
 
-def test_a_head_has_to_arrive_in_time(keys: KeyFiles) -> None:
+def test_a_head_has_to_arrive_in_time(keys: KeyFiles, balance_check: bytes) -> None:
     """Half heads, line breaks and silence are closed; a slow request and a kept connection are not."""
-    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
-        signed = {"Signature": service.signature(BODY).decode()}
-    whole = request_bytes("/player-balance", BODY, signed)
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
+    whole = balance_check
     protocol = protocol_with(Connections(9), head_seconds=1.0)
-    with asgi_server(app, http=protocol, loop="uvloop") as port, ExitStack() as opened:
+    with asgi_server(answers(keys), http=protocol, loop="uvloop") as port, ExitStack() as opened:
         kept, slow, silent, headers, breaks = (opened.enter_context(RawClient(port)) for _ in range(5))
         for client in (kept, breaks):
             client.send(whole)
@@ -180,7 +174,7 @@ def test_a_head_has_to_arrive_in_time(keys: KeyFiles) -> None:
         assert 1 <= trickled(port, HALF_HEADERS) < 5
 
 
-def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
+def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles, balance_check: bytes) -> None:
     """At the limit a connection between two requests goes, then one that has just begun; else the newcomer goes."""
     begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -189,12 +183,8 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
         await asyncio.to_thread(may_end.acquire, timeout=PATIENCE_SECONDS)
         return success(balance_cents=100)
 
-    receiver = WebhookReceiver(authenticator=RsaSignature(keys.public), budget_seconds=PATIENCE_SECONDS)
-    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
-        whole = request_bytes("/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
-    protocol = protocol_with(Connections(3))
-    app = asgi_app(receiver, AsyncHandler(waits))
-    with asgi_server(app, http=protocol, loop="uvloop") as port, ExitStack() as opened:
+    whole, app = balance_check, answers(keys, waits)
+    with asgi_server(app, http=protocol_with(Connections(3)), loop="uvloop") as port, ExitStack() as opened:
 
         def connected(data: bytes) -> RawClient:
             client = opened.enter_context(RawClient(port))
@@ -222,7 +212,8 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_a_peer_that_does_not_read_makes_room(loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("no_error")
+def test_a_peer_that_does_not_read_makes_room(loop: str, keys: KeyFiles, balance_check: bytes) -> None:
     """One that sends requests one after another and never reads: its call is done, though no answer can be sent."""
 
     class Narrow(protocol_with(Connections(1))):  # type: ignore[misc]  # It is made at run time.
@@ -235,39 +226,29 @@ def test_a_peer_that_does_not_read_makes_room(loop: str, keys: KeyFiles, caplog:
             paused.release()
 
     paused = threading.Semaphore(0)
-    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
-        whole = request_bytes("/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
-    with asgi_server(app, http=Narrow, loop=loop) as port, socket.socket() as peer:
+    with asgi_server(answers(keys), http=Narrow, loop=loop) as port, socket.socket() as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         peer.connect(("127.0.0.1", port))
         while not paused.acquire(blocking=False):
             peer.sendall(request_bytes("/", b"", {}, method="GET") * 10)
             time.sleep(0.02)
         with RawClient(port) as honest:
-            honest.send(whole * 3)  # Those who read may pipeline.
+            honest.send(balance_check * 3)  # Those who read may pipeline.
             assert [read_reply(honest.reply()[2]).code for _ in range(3)] == [None] * 3
-    assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_who_sends_without_waiting_is_closed(loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.usefixtures("no_error")
+def test_who_sends_without_waiting_is_closed(loop: str, keys: KeyFiles) -> None:
     """A hundred requests may wait for their turn on a connection, which uvicorn keeps in memory; no more."""
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
     request = request_bytes("/", b"", {}, method="GET")
-    with asgi_server(app, http=protocol_with(Connections(9)), loop=loop) as port:
+    with asgi_server(answers(keys), http=protocol_with(Connections(9)), loop=loop) as port:
         with RawClient(port) as client:
             client.send(request * 100)
             assert [client.reply()[0] for _ in range(100)] == [404] * 100
         with RawClient(port) as client:
             client.send(request * 3000)
             assert client.is_closed()
-    assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
-
-
-def protocol_with(connections: Connections, head_seconds: float = 10.0) -> type[ServeProtocol]:
-    """Return the class of connections that are counted there."""
-    return type("Protocol", (ServeProtocol,), {"open_connections": connections, "head_seconds": head_seconds})
 
 
 def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,15 +3,13 @@
 import json
 import signal
 import subprocess
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import WithdrawCall
-from game_operator.ledger import SqlLedger
+from game_operator.cli.keys import KeyFiles
 from game_operator_testkit.provider.caller import WebhookCaller
 from tests.support.command_line import COMMAND, Run, clean_environment, stopped
 
@@ -42,25 +40,19 @@ def _reported(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.outside
-def test_spans_and_metrics_go_to_the_sdk_of_the_process(
-    tmp_path: Path, private_key: RSAPrivateKey, public_pem: bytes
-) -> None:
+def test_spans_and_metrics_go_to_the_sdk_of_the_process(tmp_path: Path, database: str, keys: KeyFiles) -> None:
     """Webhooks with their commits, and http.server.* by route, which frameworks would measure themselves."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
     (tmp_path / "sitecustomize.py").write_text(_SDK)
-    (tmp_path / "service.pem").write_bytes(public_pem)
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-    command = ("--port", "0", "--json", "--database", url, "--service-key", str(tmp_path / "service.pem"))
+    where = ("--port", "0", "--json", "--database", database, "--service-key", str(keys.public))
     with subprocess.Popen(
-        [*COMMAND, "serve", *command, "--telemetry"],
+        [*COMMAND, "serve", *where, "--telemetry"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=clean_environment({"PYTHONPATH": str(tmp_path)}),
     ) as process:
         assert process.stdout is not None
-        with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as caller:
+        with WebhookCaller(json.loads(process.stdout.readline())["url"], keys.private) as caller:
             caller.send(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
         assert stopped(process, signal.SIGTERM).code == 0
     reported = _reported(tmp_path)
@@ -79,10 +71,8 @@ def test_spans_and_metrics_go_to_the_sdk_of_the_process(
 
 
 @pytest.mark.outside
-def test_telemetry_without_an_sdk_is_refused(run: Run, tmp_path: Path, public_pem: bytes) -> None:
+def test_telemetry_without_an_sdk_is_refused(run: Run, database: str, keys: KeyFiles) -> None:
     """It would go nowhere: the command says how to start it."""
-    (tmp_path / "service.pem").write_bytes(public_pem)
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    told = run("serve", "--database", url, "--service-key", str(tmp_path / "service.pem"), "--telemetry", "--port", "0")
+    told = run("serve", "--database", database, "--service-key", keys.public, "--telemetry", "--port", "0")
     assert told.code == 2
     assert "opentelemetry-instrument game-operator serve" in " ".join(told.err.split())

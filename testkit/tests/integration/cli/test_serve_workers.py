@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from itertools import pairwise
@@ -21,30 +21,23 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serving import Supervisor
-from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger import SqlLedger
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.replies import read_reply
-from tests.support.command_line import Forked, Run, serving, stopped
-from tests.support.raw_sql import run as run_sql
+from testkit.tests.integration.cli.conftest import BODY
+from tests.support.command_line import Forked, serving, stopped
 from tests.support.servers import RawClient, request_bytes
+from tests.support.times import wait_until
 from tests.support.wallet_process import workers_of as children_that_answer
 
 pytestmark = pytest.mark.outside
 
-BODY = b'{"player_id":"p1"}'
 BALANCE = BalanceCall(player_id="p1")
 PATIENCE_SECONDS = 30.0
 
 
 def workers_of(process: Forked) -> list[int]:
     return children_that_answer(process.pid)
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
 
 
 def probe(url: str, path: str = "/readyz", method: str = "GET") -> tuple[int, Any]:
@@ -116,22 +109,6 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
 
 
 @pytest.mark.torture
-def test_workers_end_when_their_supervisor_is_killed(keys: KeyFiles, postgres_url: str) -> None:
-    """All of them, and the port is free: nothing but the pipe between them says that it is gone."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("100.00"))
-    options = ("--database", postgres_url, "--service-key", keys.public, "--workers", 2)
-    with serving(*options) as (url, process):
-        wait_until(lambda: len(workers_of(process)) == 2)
-        workers = workers_of(process)
-        assert balance(url, keys) == (200, None)
-        process.kill()
-        process.wait()
-        wait_until(lambda: not is_listening(url))
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-
-
-@pytest.mark.torture
 def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres_url: str) -> None:
     """A worker that begins without its database, in the place of one that served, is ready and answers."""
     with SqlLedger(postgres_url) as ledger:
@@ -163,10 +140,9 @@ def test_sigterm_that_comes_twice_is_meant_once(keys: KeyFiles, database: str) -
     assert (process.wait(PATIENCE_SECONDS), "killed" in ended.err) == (0, False), ended.err
 
 
-def test_probes_a_currency_and_a_gentle_stop(keys: KeyFiles, database: str) -> None:
+def test_probes_a_currency_and_a_gentle_stop(keys: KeyFiles, database: str, signed_head: dict[str, str]) -> None:
     """Probes are at the root and no webhooks; bets have a currency; when it stops, connections end with an answer."""
-    with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
-        whole = request_bytes("/wallet/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
+    whole = request_bytes("/wallet/player-balance", BODY, signed_head)
     bet = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, instance_id="i1")
     options = ("--database", database, "--service-key", keys.public, "--prefix", "/wallet", "--currency", "EUR")
     with serving(*options) as (url, process), WebhookCaller(url, keys.private) as service:
@@ -301,35 +277,3 @@ def test_a_worker_that_hangs_is_killed(keys: KeyFiles, database: str, folder: Pa
     for worker in (first, second):
         assert f"Worker {worker} did not stop, so it is killed." in ended.err
     assert not is_listening(url)
-
-
-@pytest.mark.parametrize("workers", [(), ("--workers", 1)], ids=["one process", "workers"])
-@pytest.mark.parametrize(
-    ("trouble", "code", "problem"),
-    [
-        pytest.param("none", 2, "There are no tables", id="no tables"),
-        pytest.param("elsewhere", 2, "keeps its balances in your own table", id="own table"),
-    ],
-)
-def test_what_is_wrong_on_opening_ends_it_alike(
-    run: Run,
-    tmp_path: Path,
-    keys: KeyFiles,
-    database: str,
-    workers: tuple[object, ...],
-    trouble: str,
-    code: int,
-    problem: str,
-) -> None:
-    """One sentence and the same exit code, with workers and without."""
-    args = ["--database", database]
-    if trouble == "none":
-        args += ["--no-migrate", "--table-prefix", "other_"]
-    else:
-        args = ["--database", f"sqlite:///{tmp_path / 'other.db'}"]
-        run_sql(args[1], "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-        SqlLedger(args[1], accounts=TableAccounts(table="players", key="id", balance="balance")).close()
-    told = run("serve", *args, "--service-key", keys.public, "--port", 0, *workers)
-    assert told.code == code
-    assert problem in told.err
-    assert told.err.count("\n") == 1

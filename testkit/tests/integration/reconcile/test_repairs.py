@@ -18,7 +18,7 @@ from game_operator.errors import (
 )
 from game_operator.ledger import Outcome
 from game_operator.models import BetNotFound
-from game_operator.models.webhooks import RollbackCall
+from game_operator.models.webhooks import Reply, RollbackCall
 from game_operator.wallet import Wallet
 from game_operator_testkit.sandbox.service.lies import Lie
 from testkit.tests.support.reconciling import OPENING, REPAIR, WAGER, WON, Desk, TickingClock, verdicts
@@ -69,28 +69,21 @@ def test_lost_settlements_are_repaired_once(any_desk: Desk) -> None:
 # --- two looks -------------------------------------------------------------------------------------------------------
 
 
-def test_a_repair_waits_for_the_second_look(desk: Desk) -> None:
-    """One run makes both looks and waits between them."""
-    bet = desk.play("lose")
-    clock = TickingClock(tick_millis=2_000)
-    began = clock.now_millis
-    report = desk.reconciler(clock_millis=clock, second_look=MINUTE).run(**REPAIR)
-    assert verdicts(report) == {bet: "settled"}
-    assert desk.way.asked.count("fetch-bet") == 2
-    assert clock.now_millis - began >= 60_000
-
-
-@pytest.mark.parametrize(("waits", "looks"), [(timedelta(seconds=30), 2), (timedelta(seconds=61), 1)])
-def test_a_look_of_a_dry_run_counts_as_the_first(desk: Desk, waits: timedelta, looks: int) -> None:
-    """From its time on: sooner than the second look, a repair makes both."""
+@pytest.mark.parametrize(("ago", "looks"), [(None, 2), (timedelta(seconds=30), 2), (timedelta(seconds=61), 1)], ids=str)
+def test_a_repair_waits_for_the_second_look(desk: Desk, ago: timedelta | None, looks: int) -> None:
+    """One run makes both looks and waits between them; the look of a dry run counts as the first, from its time on."""
     desk.play("lose")
     clock = TickingClock(tick_millis=1)
-    desk.reconciler(clock_millis=clock, second_look=MINUTE).run()
-    clock.passes(waits)
+    reconciler = desk.reconciler(clock_millis=clock, second_look=MINUTE)
+    began = clock.now_millis
+    if ago is not None:
+        reconciler.run()
+        clock.passes(ago)
+        desk.way.asked.clear()
     clock.tick_millis = 2_000
-    desk.way.asked.clear()
-    assert desk.reconciler(clock_millis=clock, second_look=MINUTE).run(**REPAIR).repaired.bets == 1
+    assert reconciler.run(**REPAIR).repaired.bets == 1
     assert desk.way.asked.count("fetch-bet") == looks
+    assert clock.now_millis - began >= 60_000
 
 
 def test_a_look_that_says_something_else_begins_anew(desk: Desk) -> None:
@@ -130,16 +123,7 @@ def test_a_service_that_lies_once_moves_nothing(desk: Desk, lie: Lie, *, is_firs
     """In the first look or the second, in any field, also one that this version does not know."""
     bet = desk.play("lose")
     reconciler = desk.reconciler()
-    if is_first:
-        desk.sandbox.lies.about_bet(bet, lie, times=1)
-    asked = Counter[str]()
-
-    def lie_in_the_second(endpoint: str) -> None:
-        asked[endpoint] += 1
-        if not is_first and asked["fetch-bet"] == 2:
-            desk.sandbox.lies.about_bet(bet, lie, times=1)
-
-    desk.way.before = lie_in_the_second
+    desk.way.at("fetch-bet", 1 if is_first else 2, lambda: desk.sandbox.lies.about_bet(bet, lie, times=1))
     first = reconciler.run(**REPAIR)
     if is_first and isinstance(lie, dict) and lie.get("status") == "OPEN":
         # The first look sees nothing to repair, so there is no second.
@@ -267,18 +251,15 @@ def test_the_brakes_hold_for_a_run_that_takes_the_place_of_another(any_desk: Des
     desk = any_desk
     for _ in range(30):  # Of more than one part.
         desk.play("lose")
-    asked, settled = Counter[str](), list[int]()
+    settled: list[int] = []
 
-    def replaced(endpoint: str) -> None:
-        asked[endpoint] += 1
-        # After a dry run each bet needs one look more: the second part of the run is under way.
-        if asked["fetch-bet"] == 27:
-            desk.way.before = lambda _endpoint: None
-            desk.reconciler().stop()
-            settled.append(desk.reconciler().run(**REPAIR | {"max_bets": 28}).repaired.bets)
+    def replaced() -> None:
+        desk.reconciler().stop()
+        settled.append(desk.reconciler().run(**REPAIR | {"max_bets": 28}).repaired.bets)
 
     desk.reconciler().run()
-    desk.way.before = replaced
+    # After a dry run each bet needs one look more: the second part of the run is under way.
+    desk.way.at("fetch-bet", 27, replaced)
     settled.append(desk.reconciler().run(**REPAIR | {"max_bets": 27}).repaired.bets)
     assert settled == [3, 25]
     desk.check()
@@ -344,6 +325,7 @@ def test_hostile_evidence_moves_nothing(desk: Desk, name: str) -> None:
     assert found.evidence is not None
     assert (desk.state(bet), desk.balance()) == ("OPEN", WON - 2 * WAGER)
     desk.sandbox.lies.clear()
+    desk.sandbox.lies.about_bet(bet, {"won": desk_max_win(desk)})  # The other side of the limit above.
     assert verdicts(desk.reconciler().run(**REPAIR))[bet] == "settled"
     desk.reconciler().run()
     assert desk.findings() == []
@@ -352,41 +334,21 @@ def test_hostile_evidence_moves_nothing(desk: Desk, name: str) -> None:
     assert "agrees" in (closed.resolution or "")
 
 
-def test_a_win_at_the_limit_is_settled(desk: Desk) -> None:
-    """The other side of the limit above."""
-    bet = desk.play("lose")
-    desk.sandbox.lies.about_bet(bet, {"won": desk_max_win(desk)})
-    assert verdicts(desk.reconciler().run(**REPAIR)) == {bet: "settled"}
-
-
 def test_a_win_without_a_known_limit_is_not_settled(desk: Desk) -> None:
     """The list of games cannot be fetched; a loss needs none. The next run asks anew."""
     bet, loss = desk.play("lose"), desk.play("lose", won_cents=0)
-
-    def refuse(endpoint: str) -> None:
-        if endpoint == "fetch-games":
-            desk.way.fail(500, 1)
-
-    desk.way.before = refuse
+    desk.way.at("fetch-games", 1, lambda: desk.way.fail(500, 1))
     reconciler = desk.reconciler()
     assert verdicts(reconciler.run(**REPAIR)) == {bet: "limit_unknown", loss: "settled"}
-    desk.way.before = lambda _endpoint: None
     assert verdicts(reconciler.run(**REPAIR))[bet] == "settled"
 
 
 def test_a_claim_between_the_looks(desk: Desk) -> None:
     """The answers are equal, and the finding says so: it is the claim that counts."""
     bet = desk.play("lose")
-    asked = Counter[str]()
-
-    def claim(endpoint: str) -> None:
-        asked[endpoint] += 1
-        if asked["fetch-bet"] == 2:
-            desk.deposit(bet, 700, tx_id="claim-1", action="JACKPOT", is_claim=True)
-
-    desk.way.before = claim
-    report = desk.reconciler().run(**REPAIR)
-    assert verdicts(report) == {bet: "claimed"}
+    claim = {"tx_id": "claim-1", "action": "JACKPOT", "is_claim": True}
+    desk.way.at("fetch-bet", 2, lambda: desk.deposit(bet, 700, **claim))
+    assert verdicts(desk.reconciler().run(**REPAIR)) == {bet: "claimed"}
     assert "differs" not in desk.findings()[0].detail
 
 
@@ -396,14 +358,7 @@ def test_a_deposit_that_comes_while_we_look(any_desk: Desk, look: int) -> None:
     """It settles the bet, and nothing is settled twice nor found."""
     desk = any_desk
     bet = desk.play("hold")
-    asked = Counter[str]()
-
-    def deposit(endpoint: str) -> None:
-        asked[endpoint] += 1
-        if endpoint == "fetch-bet" and asked[endpoint] == look:
-            desk.sandbox.release_held()
-
-    desk.way.before = deposit
+    desk.way.at("fetch-bet", look, desk.sandbox.release_held)
     report = desk.reconciler().run(**REPAIR)
     assert verdicts(report) == {bet: "agrees"}
     assert (report.repaired, desk.balance(), desk.findings()) == ((0, 0), WON - WAGER, [])
@@ -441,31 +396,31 @@ def test_one_bet_whose_own_rows_cannot_be_written(desk: Desk, error: Exception) 
 # --- late calls ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.drawn(3)
-def test_a_late_deposit_of_another_amount(any_desk: Desk) -> None:
+def rolled_back(desk: Desk, bet: str) -> Reply:
+    """Let the rollback of a bet come."""
+    return desk.wallet.rollback(RollbackCall(player_id="p1", bet_id=bet, tx_id=f"withdraw:bet:{bet}"))
+
+
+@pytest.mark.parametrize(
+    ("call", "owed"),
+    [
+        pytest.param(lambda desk, bet: desk.deposit(bet, WON + 70), 70, id="a deposit of another amount"),
+        pytest.param(rolled_back, WAGER - WON, id="a rollback"),
+    ],
+)
+@pytest.mark.drawn(6)
+def test_a_late_call_that_says_something_else(any_desk: Desk, call: Callable[[Desk, str], Reply], owed: int) -> None:
     """It moves nothing, and what is owed is a finding that looks do not close."""
     desk = any_desk
     bet = desk.play("lose")
     desk.reconciler().run(**REPAIR)
     before = desk.balance()
-    reply = desk.deposit(bet, WON + 70)
-    assert reply.code is not None
+    assert call(desk, bet).code is not None
     assert desk.balance() == before
     (found,) = desk.findings()
-    assert (found.subject, found.owed_cents) == (bet, 70)
+    assert (found.subject, found.owed_cents) == (bet, owed)
     desk.reconciler().run()
     assert [each.id for each in desk.findings()] == [found.id]
-
-
-def test_a_late_rollback_of_a_bet_that_was_settled(any_desk: Desk) -> None:
-    """It moves nothing, and is a finding."""
-    desk = any_desk
-    bet = desk.play("lose")
-    desk.reconciler().run(**REPAIR)
-    before = desk.balance()
-    reply = desk.wallet.rollback(RollbackCall(player_id="p1", bet_id=bet, tx_id=f"withdraw:bet:{bet}"))
-    assert (reply.code is not None, desk.balance()) == (True, before)
-    assert [(each.subject, each.owed_cents) for each in desk.findings()] == [(bet, WAGER - WON)]
 
 
 # --- an old copy of the service --------------------------------------------------------------------------------------
@@ -579,24 +534,17 @@ def test_a_refund_of_a_young_bet(desk: Desk, age: timedelta) -> None:
 @pytest.mark.parametrize("first", ["NOT_FOUND", "CLOSED"])
 def test_a_refund_looks_twice(desk: Desk, first: str) -> None:
     """One answer out of two that the provider knows the bet, and nothing is moved."""
-    bet = desk.play("lose")
-    asked = Counter[str]()
-
-    def lie(endpoint: str) -> None:
-        asked[endpoint] += 1
-        if (asked[endpoint] == 1) == (first == "NOT_FOUND"):
-            desk.sandbox.lies.about_bet(bet, BetNotFound(), times=1)
-
+    bet, look = desk.play("lose"), 1 if first == "NOT_FOUND" else 2
     for looks_before in (0, 1):  # What a run was told before is no look of the refund's.
-        desk.way.before = lambda _endpoint: None
         if looks_before:
+            desk.way.before = lambda _endpoint: None
             desk.sandbox.lies.about_bet(bet, BetNotFound(), times=1)
             desk.reconciler().run()
-        asked.clear()
-        desk.way.before = lie
+        desk.way.asked.clear()
+        desk.way.at("fetch-bet", look, lambda: desk.sandbox.lies.about_bet(bet, BetNotFound(), times=1))
         with pytest.raises(RepairRefusedError, match="has it as CLOSED"):
             desk.reconciler().refund(bet, actor="ann", reason="why")
-        assert (asked["fetch-bet"], desk.state(bet)) == (2 if first == "NOT_FOUND" else 1, "OPEN")
+        assert (desk.way.asked.count("fetch-bet"), desk.state(bet)) == (3 - look, "OPEN")
 
 
 @pytest.mark.parametrize(("ago", "waits"), [(None, 60), (timedelta(seconds=20), 40), (MINUTE, 0)])

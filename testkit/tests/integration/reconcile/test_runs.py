@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from game_operator import OperatorClient
 from game_operator.errors import ConfigurationError, FindingError, RunError
 from game_operator.wallet import Wallet
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
+from tests.support.leftovers import assert_idle
 from tests.support.raw_sql import run
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -80,31 +83,31 @@ def test_a_run_that_is_stopped_ends_for_good(desk: Desk) -> None:
     assert reconciler.run().run.id == began.run.id + 1
 
 
+def after_repair(desk: Desk, act: Callable[[Any], object]) -> Any:  # Any: its repair is replaced.
+    """Return a wallet that does something after each repair."""
+    wallet: Any = Wallet(desk.ledger)
+    repair = wallet.repair
+
+    def repaired(wanted: Any) -> Any:
+        outcome = repair(wanted)
+        act(wanted)
+        return outcome
+
+    wallet.repair = repaired
+    return wallet
+
+
 def test_a_run_that_is_stopped_while_it_repairs(desk: Desk) -> None:
     """Nothing is settled after that, and what is left is not said to be left by the brakes."""
     for _ in range(3):
         desk.play("lose")
-    reconciler = desk.reconciler()
-    stopped: list[bool] = []
+    settled: list[Any] = []
 
-    def stop(*_: Any) -> None:
-        if not stopped:
-            stopped.append(True)
-            reconciler.stop()
+    def stop(wanted: Any) -> None:
+        settled.append(wanted)
+        desk.reconciler().stop()  # Somebody stops the run just then.
 
-    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
-    repair = wallet.repair
-    settled: list[str] = []
-
-    def repaired(wanted: Any) -> Any:
-        outcome = repair(wanted)
-        settled.append(wanted.call.bet_id)
-        stop()
-        return outcome
-
-    wallet.repair = repaired  # Somebody stops the run just then.
-    reconciler = desk.reconciler(wallet=wallet)
-    report = reconciler.run(**REPAIR)
+    report = desk.reconciler(wallet=after_repair(desk, stop)).run(**REPAIR)
     assert (report.run.state, len(settled), report.run.moved_count) == ("stopped", 1, 1)
     assert desk.balance() == WON - 3 * WAGER
     assert desk.reconciler().run(**REPAIR).repaired.bets == 2
@@ -113,16 +116,11 @@ def test_a_run_that_is_stopped_while_it_repairs(desk: Desk) -> None:
 def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None:
     """What was about to be settled is settled when the run goes on."""
     bets = [desk.play("lose") for _ in range(3)]
-    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
-    repair = wallet.repair
 
-    def repaired(wanted: Any) -> Any:
-        outcome = repair(wanted)
+    def pause(_: object) -> None:  # Twenty calls of another process have failed just then.
         run(desk.url, "UPDATE {p}runs SET state = 'paused' WHERE state = 'running'")
-        return outcome
 
-    wallet.repair = repaired  # Twenty calls of another process have failed just then.
-    assert desk.reconciler(wallet=wallet).run(**REPAIR).run.state == "paused"
+    assert desk.reconciler(wallet=after_repair(desk, pause)).run(**REPAIR).run.state == "paused"
     report = desk.reconciler(wallet=Wallet(desk.ledger)).run(**REPAIR)
     assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
     assert report.run.moved_count == 3
@@ -142,6 +140,17 @@ def test_what_is_owed_is_posted_once(desk: Desk, won: int, reported: int) -> Non
             reconciler.resolve(number, pay=pay, actor="bob", reason="again")
     assert reconciler.run().is_fine
     assert desk.balance() == before + reported - won
+
+
+@pytest.mark.drawn(3)
+def test_no_transaction_is_open_while_the_service_is_asked(any_desk: Desk) -> None:
+    """For bets, rounds and games: a service that does not answer holds up no call."""
+    desk = any_desk
+    for _ in range(3):
+        desk.play("lose")
+    desk.way.before = lambda _: assert_idle(desk.url, sessions=9)
+    assert desk.reconciler().run(**REPAIR).repaired.bets == 3
+    assert {"fetch-bet", "fetch-games"} <= set(desk.way.asked)
 
 
 def differing(desk: Desk, won: int, reported: int) -> int:
@@ -173,10 +182,7 @@ def test_a_process_leaves_and_the_run_goes_on(desk: Desk) -> None:
     slow = desk.reconciler(rate_per_second=0.01)
     thread = threading.Thread(target=slow.run)
     thread.start()
-    deadline = time.monotonic() + 30
-    while (begun := slow.status()) is None or begun.state != "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: (begun := slow.status()) is not None and begun.state == "running")
     slow.leave()
     thread.join(30)
     assert not thread.is_alive()

@@ -1,4 +1,4 @@
-"""What tests of telemetry share: a database of each kind, and a run that makes every metric and span."""
+"""What tests of telemetry share: a run that makes every metric and span."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from testkit.tests.support.observed_run import ObservedRun, observed_run
-
-
-@pytest.fixture
-def url(database_url: str) -> str:
-    """The URL of a database of each kind."""
-    return database_url
 
 
 @pytest.fixture(scope="session")
