@@ -45,7 +45,7 @@ class Forgetful(WrongWallet):
         return self._forgot(call, reply, cents)
 
     def _forgot(self, call: MovingCall, reply: Reply, cents: int) -> Reply:
-        self._slip(call, cents)
+        self.slip(call, cents)
         return reply
 
 
@@ -71,7 +71,7 @@ class FailsInOldRepeats(ForgetsWithdraws):
     """Violates a constraint, and moves nothing."""
 
     def _forgot(self, call: MovingCall, reply: Reply, cents: int) -> Reply:
-        self._slip(call)
+        self.slip(call)
         return Reply(code="SYSTEM_ERROR", balance_cents=reply.balance_cents)
 
 

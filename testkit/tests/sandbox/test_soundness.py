@@ -1,57 +1,13 @@
 """Answers that no correct wallet gives, as far as the answers alone show it (docs/decisions/0012, 0013, 0014)."""
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, WithdrawCall
 from game_operator.money import Cents
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.provider.delivery import Answer
-from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.accepted_mistakes import check_funds
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet, PendingCall
-from game_operator_testkit.sandbox.storm.players import PlayersBooks
-from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.storm import Storm
 from testkit.tests.sandbox.dealing import bet
-from testkit.tests.sandbox.storming import head_of
-from testkit.tests.sandbox.wrong_wallets import ChecksNoFunds, ForgetsUnderLoad, RefusesWithMoney
-from tests.support.servers import asgi_server
-
-
-def stormed(wallet: type[ForgetsUnderLoad], key: RSAPrivateKey) -> StormReport:
-    """Return what comes of a storm over HTTP on ten players, one of them poor; books have balances alone."""
-    head = head_of(bets=160, players=10, faults="reply-lost=0.1,duplicate=0.1,forged=0.1")
-    receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()))
-    with asgi_server(asgi_app(receiver, wallet(head.opening, guarded=True))) as port:
-        url = f"http://127.0.0.1:{port}"
-        return Storm(url, ServiceKeys(key), PlayersBooks(url, key), head, concurrency=8).run()
-
-
-@pytest.mark.outside
-def test_a_bet_without_money(private_key: RSAPrivateKey) -> None:
-    """A06: a withdraw that is accepted leaves nobody below zero."""
-    report = stormed(ChecksNoFunds, private_key)
-    assert not report.passed
-    assert all("below zero" in one.wallet for one in report.differences)
-
-
-@pytest.mark.outside
-def test_a_bet_refused_with_money(private_key: RSAPrivateKey) -> None:
-    """INSUFFICIENT_BALANCE comes with a balance that covers the wager."""
-    report = stormed(RefusesWithMoney, private_key)
-    assert not report.passed
-    assert all(
-        "refused with INSUFFICIENT_BALANCE, and the balance reported is" in one.wallet for one in report.differences
-    )
-
-
-@pytest.mark.outside
-def test_a_right_wallet_refuses_the_poor(private_key: RSAPrivateKey) -> None:
-    """Their twin refuses some as well, and is not blamed, whatever overlaps."""
-    report = stormed(ForgetsUnderLoad, private_key)
-    assert (report.passed, report.differences) == (True, ())
-    assert report.refusals["INSUFFICIENT_BALANCE"] > 0
 
 
 def step_of(call: MovingCall) -> PendingCall:
