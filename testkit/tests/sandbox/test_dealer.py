@@ -512,6 +512,20 @@ def test_what_no_sound_wallet_answers_is_a_problem(
     assert not problems(dealer) + disagreements(dealer, right)
 
 
+def test_a_bet_refused_with_money_is_blamed_only_if_nothing_else_moved_it() -> None:
+    """Beside another call of the player, or in a repeat, the balance may be another moment's."""
+    refused = Answer(error("INSUFFICIENT_BALANCE", balance_cents=500), 200)
+    dealer = Dealer([round_of(bet(1), bet(2))])
+    first, second = dealer.next(), dealer.next()
+    assert first is not None
+    assert second is not None
+    dealer.answered(first, [refused])
+    dealer.answered(second, [refused])
+    assert not problems(dealer)
+    second_time = answered("INSUFFICIENT_BALANCE", lambda post: post.attempt == 2, balance_cents=500)
+    assert not problems(deal(InProcess(replace=second_time), CLOSED, plan=faults(nth={Fault.REPLY_LOST: 1})))
+
+
 @pytest.mark.parametrize("code", ["BET_ROLLED_BACK", "BET_ALREADY_CLOSED"])
 @pytest.mark.parametrize("order", [1, -1], ids=["accepted first", "refused first"])
 def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: int) -> None:
@@ -532,38 +546,22 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     assert not problems(dealer)
 
 
+PROFILES = {
+    "as assumed": Profile(),
+    "few codes, and SUCCESS to unknown rollbacks": Profile(codes="core", unknown_rollback="success"),
+    "replies repeated": Profile(duplicate_reply="verbatim", early_deposit_code="SYSTEM_ERROR"),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "profile",
-    [
-        pytest.param(Profile(), id="as assumed"),
-        pytest.param(
-            Profile(codes="core", unknown_rollback="success"), id="few codes, and SUCCESS to unknown rollbacks"
-        ),
-        pytest.param(Profile(duplicate_reply="verbatim", early_deposit_code="SYSTEM_ERROR"), id="replies repeated"),
-    ],
-)
-@pytest.mark.parametrize("retries", ["three", "cancel", "none"])
-@pytest.mark.drawn(6)
-def test_a_right_wallet_is_never_blamed(profile: Profile, retries: str) -> None:
-    """However its profile is set: every bet agrees, and every balance; without retries all but what was lost."""
-    blameless(11, 100, profile, retries)
-
-
-@pytest.mark.torture
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 @pytest.mark.parametrize("retries", ["three", "cancel", "ten", "exponential", "none"])
-def test_a_right_wallet_is_never_blamed_in_a_long_run(seed: int, retries: str) -> None:
-    """2,000 bets with every fault at 10 %, eight at once."""
-    profiles = [
-        Profile(),
-        Profile(codes="core", unknown_rollback="success"),
-        Profile(duplicate_reply="verbatim"),
-    ]
-    blameless(seed, 2_000, profiles[seed % 3], retries)
-
-
-def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
+@pytest.mark.parametrize(
+    ("bets", "seed"), [(100, 11), *(pytest.param(2_000, seed, marks=pytest.mark.torture) for seed in range(3))]
+)
+@pytest.mark.drawn(6)
+def test_a_right_wallet_is_never_blamed(bets: int, seed: int, retries: str, profile: Profile) -> None:
+    """Eight calls at once: every bet agrees, and every balance; without retries all but what was lost."""
     players = max(12, bets // 20)
     courier = InProcess(opening=opening(players), random=Random(seed), profile=profile)
     listened = Listened()
