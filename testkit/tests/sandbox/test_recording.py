@@ -12,7 +12,9 @@ from game_operator.errors import ConfigurationError
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_file import ExchangeFile
 from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
-from testkit.tests.sandbox.test_live import SECRET, exchange
+from testkit.tests.sandbox.support import exchange
+
+SECRET = b"c2lnbmF0dXJl"
 
 
 def kept_in(path: Path, *, kept: int = 1_000, kept_bytes: int = 10_000_000) -> LiveLog:
@@ -34,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def odd() -> Exchange:
     """A call with all that is unusual: no answer, binary bytes, Latin-1 in a header, half an emoji, other signs."""
-    return Exchange(
+    return exchange(
         at_millis=2**41,
         direction="api",
         method="GET",
@@ -43,6 +45,7 @@ def odd() -> Exchange:
         request_body=b"\xff\x00",
         signature="invalid",
         status=None,
+        response_body=b"",
         elapsed_ms=1.25,
         note="\ud83d",
         amount_cents=2**60,
@@ -66,7 +69,7 @@ def test_calls_survive_a_restart(file: Path, odd: Exchange) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "left"),
-    [({"kept": 3}, [5, 4, 3]), ({"kept": 5}, [5, 4, 3, 2, 1]), ({"kept_bytes": 120}, [5, 4])],
+    [({"kept": 3}, [5, 4, 3]), ({"kept": 5}, [5, 4, 3, 2, 1]), ({"kept_bytes": 160}, [5, 4])],
     ids=["three", "all", "by bytes"],
 )
 def test_the_file_has_what_the_log_has(file: Path, limit: dict[str, int], left: list[int]) -> None:
@@ -88,7 +91,7 @@ def test_only_its_owner_reads_it(file: Path, before: int | None) -> None:
         kept_in(file).close_file()
         file.chmod(before)
     live = kept_in(file)
-    live.record(exchange())
+    live.record(exchange(request_headers=((b"signature", SECRET),)))
     files = list(file.parent.glob("calls.db*"))
     assert {mode(each) for each in files} == {0o600}
     assert any(SECRET in each.read_bytes() for each in files)
