@@ -1,6 +1,7 @@
 """A clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
 
 import time
+from collections.abc import Callable
 
 _SLACK_MILLIS = 5_000
 
@@ -23,6 +24,14 @@ class RunningClock:
     def __call__(self) -> int:
         self.millis += 1
         return self.millis
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return as soon as it is so, which it must be within some *seconds*."""
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
 
 
 def is_now(timestamp: object, since: float) -> bool:

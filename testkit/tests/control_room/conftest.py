@@ -62,21 +62,28 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+class Gate:
+    """Lets the wallet of ``waiting`` answer once it is open; it is reached by the first call that waits."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = Event(), Event()
+
+
 @pytest.fixture
-def gate() -> Iterator[Event]:
-    """Lets the wallet of ``waiting`` answer once it is set."""
-    gate = Event()
+def gate() -> Iterator[Gate]:
+    gate = Gate()
     yield gate
-    gate.set()
+    gate.opened.set()
 
 
 @pytest.fixture
-def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
+def waiting(private_key: RSAPrivateKey, gate: Gate) -> Iterator[Room]:
     """A control room over a wallet whose withdraws wait for the gate."""
 
     class Waits(PlainWallet):
         def _withdraw(self, case: Case) -> str:
-            gate.wait(20)
+            gate.reached.set()
+            gate.opened.wait(20)
             return super()._withdraw(case)
 
     with room_over(Waits, private_key) as room:

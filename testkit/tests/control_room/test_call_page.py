@@ -13,8 +13,9 @@ from game_operator_testkit.control_room.call_page import laid_out
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.running import Room, room_with
-from testkit.tests.control_room.support import Html, page
+from testkit.tests.control_room.support import Html, page, play
 from testkit.tests.control_room.test_live import recorded
+from tests.support.shell import needs_curl, run_in_shell
 
 pytestmark = pytest.mark.outside
 
@@ -208,3 +209,17 @@ def test_a_long_body_has_no_line_for_curl(own: Sandbox, at_home: httpx.Client) -
         text = page(at_home, f"/live/{recorded(own, request_body=body).number}").text
         assert ("The body is too long for a line here." not in text) == is_there
         assert ("curl --include" in text) == is_there
+
+
+@needs_curl
+def test_the_line_of_a_page_is_a_repeat(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """Copied from the page of a withdraw, it is answered as before, with the signature it had, and takes nothing."""
+    play(http)
+    number = next(each.number for each in sandbox.live.recent() if each.path == "/withdraw")
+    before = ledger.balance("p1")
+    source = http.get(f"/live/{number}").text.partition('id="curl-line"')[2].partition("</pre>")[0]
+    line = Html("<pre" + source).text
+    assert line.startswith("curl ")
+    answer = run_in_shell(line + " --silent --noproxy '*'")
+    assert '"type":"SUCCESS"' in answer.replace(" ", "")
+    assert ledger.balance("p1") == before

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from testkit.tests.control_room.running import room_with
 from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post
 from testkit.tests.sandbox.support import exchange
 from tests.support.servers import RawClient
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -206,7 +207,7 @@ def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams
     port = urlsplit(own.base_url).port
     with RawClient(port or 0) as idle:
         idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
-        _until(lambda: len(open_streams) == 1)
+        wait_until(lambda: len(open_streams) == 1)
         for _ in range(20):
             for _ in range(100):
                 recorded(own, player_id="x" * 50_000)
@@ -215,7 +216,7 @@ def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams
         began = time.monotonic()
         own.__exit__(None, None, None)
         assert time.monotonic() - began < 5
-        _until(lambda: open_streams == [])
+        wait_until(lambda: open_streams == [])
 
 
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:
@@ -229,7 +230,7 @@ def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams:
         events = Events(response)
         events.next()
         assert len(open_streams) == 1
-    _until(lambda: not open_streams)
+    wait_until(lambda: not open_streams)
 
 
 def test_a_page_hears_that_the_sandbox_is_still_there(
@@ -241,13 +242,6 @@ def test_a_page_hears_that_the_sandbox_is_still_there(
     with http.stream("GET", f"/live/events?seen={seen}") as response:
         lines = response.iter_lines()
         assert [next(lines) for _ in range(4)] == [": connected", "", ": still here", ""]
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_call_is_shown_byte_for_byte(sandbox: Sandbox, http: httpx.Client) -> None:
