@@ -138,7 +138,7 @@ def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> T
 def test_what_was_played_is_what_is_looked_up(
     table: Table, options: dict[str, Any], moved: int, paths: list[str]
 ) -> None:
-    """fetch-bet and fetch-round-bets know the bet as the wallet does (spec §2.4, §2.8)."""
+    """fetch-bet and fetch-round-bets know the bet as the wallet does (spec §2.4, §2.8, §6)."""
     played = table.play(**options)
     assert table.operations() == [delivery.path for delivery in played.deliveries] == paths
     assert table.balance == OPENING_CENTS + moved
