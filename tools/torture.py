@@ -33,7 +33,7 @@ FAST = (
     *("tests/cli", "tests/client", "tests/ledger", "tests/models", "tests/protocol", "tests/signers", "tests/webhooks"),
     *("testkit/tests/integration", "testkit/tests/plugin"),
     *("testkit/tests/certifier/test_our_wallets.py", "testkit/tests/certifier/test_over_http.py"),
-    *("testkit/tests/sandbox/test_fetch_games.py", "testkit/tests/sandbox/test_http.py"),
+    *("testkit/tests/sandbox/test_calls.py", "testkit/tests/sandbox/test_http.py"),
     *(str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests").glob("test_*.py"))),
 )
 SEED = random.randrange(2**32)  # noqa: S311 - for tests

@@ -15,9 +15,6 @@ BET = "/api/v0.2/fetch-bet/"
 ROUND = "/api/v0.2/fetch-round-bets"
 GRANT = "/api/v0.2/free-bet/grant"
 
-#: All four calls, for tables (spec §4.2).
-CALLS = ("fetch-games", "fetch-bet", "fetch-round-bets", "free-bet/grant")
-
 
 @dataclass(frozen=True)
 class RawCall:

@@ -34,6 +34,14 @@ class RunningClock:
         return self.millis
 
 
+def wait_until(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return as soon as it is so, which it must be within some *seconds*."""
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
 def is_now(timestamp: object, since: float) -> bool:
     """Return whether *timestamp* is an int of Unix milliseconds between *since*, in seconds, and now, within 5 s."""
     if type(timestamp) is not int:

@@ -15,7 +15,7 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.running import Room, room_over
+from testkit.tests.control_room.running import Room, room_over, room_with
 from testkit.tests.control_room.support import EVIL
 from tests.support.browser import chromium
 from tests.support.servers import asgi_server
@@ -62,21 +62,28 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+class Gate:
+    """Lets the wallet of ``waiting`` answer once it is open; it is reached by the first call that waits."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = Event(), Event()
+
+
 @pytest.fixture
-def gate() -> Iterator[Event]:
-    """Lets the wallet of ``waiting`` answer once it is set."""
-    gate = Event()
+def gate() -> Iterator[Gate]:
+    gate = Gate()
     yield gate
-    gate.set()
+    gate.opened.set()
 
 
 @pytest.fixture
-def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
+def waiting(private_key: RSAPrivateKey, gate: Gate) -> Iterator[Room]:
     """A control room over a wallet whose withdraws wait for the gate."""
 
     class Waits(PlainWallet):
         def _withdraw(self, case: Case) -> str:
-            gate.wait(20)
+            gate.reached.set()
+            gate.opened.wait(20)
             return super()._withdraw(case)
 
     with room_over(Waits, private_key) as room:
@@ -84,14 +91,19 @@ def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
 
 
 @pytest.fixture
-def own(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
-    """A sandbox whose log has nothing but what a test puts there."""
-    with Sandbox(operator_public_key=public_key, service_private_key=private_key, control_room=ControlRoom) as sandbox:
-        yield sandbox
+def home(private_key: RSAPrivateKey) -> Iterator[Room]:
+    """A control room whose log has nothing but what a test puts there."""
+    with room_with(private_key) as room:
+        yield room
 
 
 @pytest.fixture
-def at_home(own: Sandbox) -> Iterator[httpx.Client]:
-    """A client of its control room."""
-    with httpx.Client(base_url=own.base_url, trust_env=False, verify=False, timeout=20) as http:
-        yield http
+def own(home: Room) -> Sandbox:
+    """The sandbox of ``home``."""
+    return home.sandbox
+
+
+@pytest.fixture
+def at_home(home: Room) -> httpx.Client:
+    """The client of ``home``."""
+    return home.http

@@ -24,8 +24,6 @@ from testkit.tests.certifier.serving import served
 from testkit.tests.certifier.wrong_wallets.repeats import PaysEachTime
 from testkit.tests.control_room.running import CERTIFICATION, Room
 
-__all__ = ["NAMES", "TURNING", "Furnished", "furnished"]
-
 _NAVIGATION: Final = {each.TITLE.lower().replace(" ", "-"): each.PATH for each in PAGES}
 #: The pages of the navigation, and those that they lead to.
 NAMES: Final = (

@@ -1,24 +1,26 @@
-"""A control room over a small wallet behind real HTTP, for the page of test runs."""
+"""Control rooms over wallets behind real HTTP, and a client that is no browser."""
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from wallet_by_hand import PlainWallet
 
+from game_operator.webhooks import RsaSignature, WebhookHandler, WebhookReceiver, asgi_app
+from game_operator.webhooks.authenticators import Authenticator
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.keys import private_pem
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.certifier.serving import served
 from testkit.tests.control_room.support import EVIL, Html, page, post
-
-__all__ = ["CERTIFICATION", "PAGE", "STORM", "Room", "polled", "room_at", "room_over"]
+from tests.support.servers import asgi_server
 
 PAGE = "/runs"
 OPENING_CENTS = 100_000
@@ -60,21 +62,31 @@ class Room:
 
 
 @contextmanager
+def room_with(
+    key: RSAPrivateKey, wallet: WebhookHandler | None = None, knows: Authenticator | None = None, **options: Any
+) -> Iterator[Room]:  # Any: arguments of Sandbox.
+    """Serve a control room whose operator and service have *key*, and *wallet*, which takes calls that it *knows*."""
+    usual: dict[str, Any] = {"control_room": ControlRoom}
+    with (
+        Sandbox(operator_public_key=key.public_key(), service_private_key=key, **usual | options) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ExitStack() as stack,
+    ):
+        if wallet is not None:
+            receiver = WebhookReceiver(authenticator=knows or RsaSignature(key.public_key()))
+            port = stack.enter_context(asgi_server(asgi_app(receiver, wallet)))
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+        yield Room(sandbox, http)
+
+
+@contextmanager
 def room_at(url: str | None, key: RSAPrivateKey) -> Iterator[Room]:
     """Serve a control room with the wallet at *url*, and the service's *key* in a file."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "service.pem"
         file.write_bytes(private_pem(key))
-        with (
-            Sandbox(
-                operator_public_key=key.public_key(),
-                wallet_url=url,
-                service_private_key=key,
-                control_room=partial(ControlRoom, service_key=file),
-            ) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ):
-            yield Room(sandbox, http)
+        with room_with(key, wallet_url=url, control_room=partial(ControlRoom, service_key=file)) as room:
+            yield room
 
 
 @contextmanager

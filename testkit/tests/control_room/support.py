@@ -6,12 +6,8 @@ from functools import cache
 from html.parser import HTMLParser
 
 import httpx
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator_testkit.control_room.application import PAGES
-from game_operator_testkit.provider.keys import new_key
-
-__all__ = ["EVIL", "EVIL_ESCAPED", "PATHS", "Html", "form_token", "page", "play", "post", "service_key"]
 
 #: A player's name that must never become a part of a page.
 EVIL = "<script>alert(1)</script>"
@@ -59,12 +55,6 @@ def page(http: httpx.Client, path: str, *, status: int = 200) -> Html:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     return Html(response.text)
-
-
-@cache
-def service_key() -> RSAPrivateKey:
-    """Return the key of each service whose key is not the point: to make one takes longer than to read some pages."""
-    return new_key()
 
 
 @cache

@@ -11,6 +11,7 @@ from game_operator_testkit.control_room.bet_outcome import BetOutcome
 from game_operator_testkit.control_room.page_context import environment
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import Html
+from testkit.tests.sandbox.support import exchange
 
 PLACED = {
     "reference_id": "b1",
@@ -46,21 +47,7 @@ def call(number: int, path: str, answer: object, fault: str = "") -> Exchange:
             body = b'{"type":"ERROR","code":"%s","timestamp":1}' % answer.encode()
     status = 200 if isinstance(answer, str) else answer
     assert status is None or isinstance(status, int)
-    return Exchange(
-        at_millis=0,
-        direction="webhook",
-        method="POST",
-        path=path,
-        url=f"http://w{path}",
-        request_headers=(),
-        request_body=b"{}",
-        signature="valid",
-        status=status,
-        response_body=body,
-        fault=fault,
-        player_id="ann",
-        number=number,
-    )
+    return exchange(path=path, request_body=b"{}", status=status, response_body=body, fault=fault, number=number)
 
 
 UNKNOWN = "What the wallet has is not known."

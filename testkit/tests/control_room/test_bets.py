@@ -9,17 +9,15 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import OperatorClient
 from game_operator.backoffice import Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.sandbox import FaultPlan, Sandbox
-from testkit.tests.control_room.running import Room, room_at
+from testkit.tests.control_room.running import Room, room_with
 from testkit.tests.control_room.support import EVIL, Html, page, play, post
-from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
 
@@ -181,18 +179,11 @@ def test_the_list_says_which_bets_the_wallet_has_not_confirmed(sandbox: Sandbox,
 
 
 @pytest.fixture
-def over_a_ledger(
-    tmp_path: Path, private_key: RSAPrivateKey, public_key: RSAPublicKey
-) -> Iterator[tuple[Room, SqlLedger]]:
+def over_a_ledger(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[tuple[Room, SqlLedger]]:
     """A control room over a wallet with a ledger, in which ann has 100.00."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger, room_with(private_key, Wallet(ledger)) as room:
         ledger.open_account("ann", Decimal(100))
-        with (
-            asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
-            room_at(f"http://127.0.0.1:{port}", private_key) as room,
-        ):
-            yield room, ledger
+        yield room, ledger
 
 
 def reconciled(room: Room, ledger: SqlLedger, key: RSAPrivateKey) -> dict[str, int]:

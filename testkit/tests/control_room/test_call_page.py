@@ -5,18 +5,17 @@ from decimal import Decimal
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.call_page import laid_out
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from testkit.tests.control_room.support import Html, page
+from testkit.tests.control_room.running import Room, room_with
+from testkit.tests.control_room.support import Html, page, play
 from testkit.tests.control_room.test_live import recorded
-from tests.support.servers import asgi_server
+from tests.support.shell import needs_curl, run_in_shell
 
 pytestmark = pytest.mark.outside
 
@@ -28,21 +27,14 @@ ERROR = b'{"type":"ERROR","code":"%s","timestamp":1}'
 @pytest.fixture
 def own_ledger() -> MemoryLedger:
     """Where ann has 100.00."""
-    ledger = MemoryLedger()
-    ledger.open_account("ann", Decimal(100))
-    return ledger
+    return MemoryLedger({"ann": 10_000})
 
 
 @pytest.fixture
-def own(own_ledger: MemoryLedger, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
-    """A sandbox whose log has nothing but what a test puts there, and a wallet of its own."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
-    keys = {"operator_public_key": public_key, "service_private_key": private_key}
-    with (
-        asgi_server(asgi_app(receiver, Wallet(own_ledger))) as port,
-        Sandbox(wallet_url=f"http://127.0.0.1:{port}", control_room=ControlRoom, **keys) as sandbox,  # type: ignore[arg-type]  # a table of keywords
-    ):
-        yield sandbox
+def home(own_ledger: MemoryLedger, private_key: RSAPrivateKey) -> Iterator[Room]:
+    """A control room whose log has nothing but what a test puts there, and a wallet of its own."""
+    with room_with(private_key, Wallet(own_ledger)) as room:
+        yield room
 
 
 def delivered(sandbox: Sandbox, **changes: object) -> Exchange:
@@ -217,3 +209,17 @@ def test_a_long_body_has_no_line_for_curl(own: Sandbox, at_home: httpx.Client) -
         text = page(at_home, f"/live/{recorded(own, request_body=body).number}").text
         assert ("The body is too long for a line here." not in text) == is_there
         assert ("curl --include" in text) == is_there
+
+
+@needs_curl
+def test_the_line_of_a_page_is_a_repeat(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """Copied from the page of a withdraw, it is answered as before, with the signature it had, and takes nothing."""
+    play(http)
+    number = next(each.number for each in sandbox.live.recent() if each.path == "/withdraw")
+    before = ledger.balance("p1")
+    source = http.get(f"/live/{number}").text.partition('id="curl-line"')[2].partition("</pre>")[0]
+    line = Html("<pre" + source).text
+    assert line.startswith("curl ")
+    answer = run_in_shell(line + " --silent --noproxy '*'")
+    assert '"type":"SUCCESS"' in answer.replace(" ", "")
+    assert ledger.balance("p1") == before

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 import game_operator_testkit.control_room
-from testkit.tests.control_room.support import PATHS, page, play, post
+from testkit.tests.control_room.support import PATHS, page
 
 STATIC = Path(game_operator_testkit.control_room.__file__).parent / "static"
 #: Attributes that would run a script, and one that would need inline styles.
@@ -95,11 +95,3 @@ def test_a_path_that_is_nearly_the_apis_is_a_page(http: httpx.Client) -> None:
         response = http.get(path)
         assert response.status_code == 404
         assert response.headers["content-type"].startswith(kind)
-
-
-def test_refused_forms_say_why_on_a_page(http: httpx.Client) -> None:
-    """A person who comes from an old tab reads what to do."""
-    response = http.post("/play", data={"form_token": "old"})
-    assert "reload the page" in response.text
-    assert post(http, "/play").status_code == 422
-    assert play(http).status_code == 303

@@ -1,11 +1,12 @@
 """The lobby and the live list as a person uses them: in Chromium, which sees what a browser would complain of."""
 
+import time
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from game_operator import OperatorClient
 from game_operator_testkit.control_room import ControlRoom
@@ -135,3 +136,18 @@ def test_a_field_that_does_not_count_is_disabled(sandbox: Sandbox, browser: Brow
         expect(number).to_be_disabled()
         page.get_by_label("Round id").fill("")
         expect(number).to_be_enabled()
+
+
+@pytest.mark.parametrize("name", ["hx-sse.min.js", "room.js"])
+@pytest.mark.drawn(1)
+def test_a_late_script_misses_nothing(sandbox: Sandbox, browser: Browser, name: str) -> None:
+    """Htmx waits for what extends it and for what listens to it, on a slow machine too."""
+
+    def late(route: Route) -> None:
+        time.sleep(0.25)
+        route.continue_()
+
+    with visiting(browser, sandbox.base_url) as page:
+        page.route(f"**/static/{name}", late)
+        page.goto("/live")
+        expect(page.get_by_text("Listening")).to_be_visible(timeout=5_000)

@@ -166,6 +166,7 @@ def test_forms_need_the_token(http: httpx.Client, path: str, token: str | None) 
     response = http.post(path, data=fields)
     assert response.status_code == 403
     assert "earlier run" in response.text
+    assert "reload the page" in response.text
 
 
 def test_each_run_has_a_token_of_its_own(http: httpx.Client, at_home: httpx.Client) -> None:

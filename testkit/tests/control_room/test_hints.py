@@ -12,6 +12,7 @@ from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import page
+from testkit.tests.sandbox.support import exchange
 
 pytestmark = pytest.mark.outside
 
@@ -20,27 +21,13 @@ INSTANCES = "A receiver that was given instances= refuses all game instances but
 FAILED = "Your wallet failed: look into its log."
 
 
-BODY = b'{"player_id":"ann","amount":1,"game":"g","instance_id":"i","action":"BET","action_id":"b","tx_id":"t"}'
-REFUSED = b'{"type":"ERROR","code":"INVALID_REQUEST"}'
-
-
 def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exchange:
     """Return a withdraw that was answered so."""
-    return Exchange(
-        at_millis=0,
-        direction="api" if direction == "api" else "webhook",
-        method="POST",
-        path="/withdraw",
-        request_headers=(),
-        request_body=BODY,
-        signature="valid",
-        status=status,
-        response_body=body,
-    )
+    return exchange(status=status, response_body=body, direction=direction)
 
 
 @pytest.mark.parametrize(
-    ("exchange", "hint"),
+    ("answer", "hint"),
     [
         pytest.param(answered(404, b"<html>"), PREFIX, id="not found"),
         pytest.param(answered(499, b""), "The body cannot be read as a reply: ", id="the last before the errors"),
@@ -63,9 +50,9 @@ def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exc
         pytest.param(answered(404, b"{}", "api"), None, id="an answer of the Operator API"),
     ],
 )
-def test_what_an_answer_means(sandbox: Sandbox, http: httpx.Client, exchange: Exchange, hint: str | None) -> None:
+def test_what_an_answer_means(sandbox: Sandbox, http: httpx.Client, answer: Exchange, hint: str | None) -> None:
     """The reason why it is no reply, and the hint that fits its status; nothing of one that speaks for itself."""
-    html = page(http, f"/live/{sandbox.live.record(exchange).number}")
+    html = page(http, f"/live/{sandbox.live.record(answer).number}")
     assert ("problem" in html.values("class")) == (hint is not None)
     assert hint is None or hint in html.text
     assert hint is PREFIX or PREFIX not in html.text

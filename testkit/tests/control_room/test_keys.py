@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
@@ -14,12 +13,11 @@ from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
-from game_operator_testkit.control_room import ControlRoom
+from game_operator.webhooks import RsaSignature, WebhookRequest
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import PATHS, page, play, post, service_key
-from tests.support.servers import asgi_server
+from testkit.tests.control_room.running import room_with
+from testkit.tests.control_room.support import PATHS, page, play, post
 
 pytestmark = pytest.mark.outside
 
@@ -100,40 +98,25 @@ class FullDisk:
         raise ConfigurationError("No space left. Nothing was switched.")
 
 
-def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
+def test_a_switch_that_cannot_be_kept_is_told(private_key: RSAPrivateKey) -> None:
     """And the page says where keys are, which it does only if they are kept."""
-    with Sandbox(
-        operator_public_key=public_key,
-        service_private_key=service_key(),
-        control_room=ControlRoom,
-        key_keeper=FullDisk(),
-    ) as sandbox:
-        before = sandbox.service_public_key_pem
-        sandbox.prepare_service_key()
-        with httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
-            refused = post(http, "/keys/rotate")
-            assert refused.status_code == 409
-            assert "No space left. Nothing was switched." in refused.text
-            assert "/full/disk" in page(http, "/keys").text
-        assert sandbox.service_public_key_pem == before
+    with room_with(private_key, key_keeper=FullDisk()) as room:
+        before = room.sandbox.service_public_key_pem
+        room.sandbox.prepare_service_key()
+        refused = post(room.http, "/keys/rotate")
+        assert refused.status_code == 409
+        assert "No space left. Nothing was switched." in refused.text
+        assert "/full/disk" in page(room.http, "/keys").text
+        assert room.sandbox.service_public_key_pem == before
 
 
 @pytest.fixture
-def rotating(public_key: RSAPublicKey) -> Iterator[tuple[Sandbox, httpx.Client, list[bytes]]]:
+def rotating(private_key: RSAPrivateKey) -> Iterator[tuple[Sandbox, httpx.Client, list[bytes]]]:
     """A sandbox with a wallet, its reader, and the keys that the wallet knows: add one, and it accepts it."""
-    ledger = MemoryLedger()
-    ledger.open_account("p1", Decimal(100))
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        known = [sandbox.service_public_key_pem]
-        receiver = WebhookReceiver(authenticator=Knowing(known))
-        with (
-            asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ):
-            sandbox.wallet_url = f"http://127.0.0.1:{port}"
-            yield sandbox, http, known
+    known: list[bytes] = []
+    with room_with(private_key, Wallet(MemoryLedger({"p1": 10_000})), Knowing(known)) as room:
+        known.append(room.sandbox.service_public_key_pem)
+        yield room.sandbox, room.http, known
 
 
 class Knowing:

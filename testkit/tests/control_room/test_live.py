@@ -2,40 +2,33 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from game_operator.ledger import MemoryLedger
-from game_operator_testkit.control_room import ControlRoom, live
+from game_operator_testkit.control_room import live
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post, service_key
+from testkit.tests.control_room.running import room_with
+from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post
+from testkit.tests.sandbox.support import exchange
 from tests.support.servers import RawClient
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
 
 def recorded(sandbox: Sandbox, **changes: object) -> Exchange:
     """Put an exchange into the live log, as if it had happened: a call by itself, unless *changes* say which."""
-    usual = {
-        "at_millis": 1_763_722_800_120,
-        "direction": "webhook",
-        "method": "POST",
-        "path": "/withdraw",
-        "request_headers": ((b"Signature", b"abc"),),
-        "request_body": b'{"player_id":"p1","tx_id":"%d"}' % sandbox.live.count,
-        "signature": "valid",
-        "status": 200,
-        "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
-    }
-    return sandbox.live.record(Exchange(**(usual | changes)))  # type: ignore[arg-type]  # a table of keywords
+    usual = {"request_body": b'{"player_id":"p1","tx_id":"%d"}' % sandbox.live.count}
+    return sandbox.live.record(exchange(**(usual | changes)))
 
 
 class Events:
@@ -214,7 +207,7 @@ def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams
     port = urlsplit(own.base_url).port
     with RawClient(port or 0) as idle:
         idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
-        _until(lambda: len(open_streams) == 1)
+        wait_until(lambda: len(open_streams) == 1)
         for _ in range(20):
             for _ in range(100):
                 recorded(own, player_id="x" * 50_000)
@@ -223,7 +216,7 @@ def test_a_reader_that_takes_nothing_holds_nothing_up(own: Sandbox, open_streams
         began = time.monotonic()
         own.__exit__(None, None, None)
         assert time.monotonic() - began < 5
-        _until(lambda: open_streams == [])
+        wait_until(lambda: open_streams == [])
 
 
 def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:
@@ -237,7 +230,7 @@ def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams:
         events = Events(response)
         events.next()
         assert len(open_streams) == 1
-    _until(lambda: not open_streams)
+    wait_until(lambda: not open_streams)
 
 
 def test_a_page_hears_that_the_sandbox_is_still_there(
@@ -249,13 +242,6 @@ def test_a_page_hears_that_the_sandbox_is_still_there(
     with http.stream("GET", f"/live/events?seen={seen}") as response:
         lines = response.iter_lines()
         assert [next(lines) for _ in range(4)] == [": connected", "", ": still here", ""]
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_call_is_shown_byte_for_byte(sandbox: Sandbox, http: httpx.Client) -> None:
@@ -339,25 +325,18 @@ def test_a_delivery_to_nobody_is_said(own: Sandbox, at_home: httpx.Client) -> No
 
 @pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "in memory"])
 def test_a_page_that_is_left_open_goes_on_after_a_restart(
-    tmp_path: Path, public_key: RSAPublicKey, is_recorded: bool
+    tmp_path: Path, private_key: RSAPrivateKey, is_recorded: bool
 ) -> None:
     """With a file, the numbers go on and so does the stream; without one, it begins anew."""
     file = tmp_path / "calls.db" if is_recorded else None
     seen = ""
     for number in (1, 2):
-        with (
-            Sandbox(
-                operator_public_key=public_key,
-                service_private_key=service_key(),
-                control_room=ControlRoom,
-                record=file,
-            ) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
-        ):
-            assert sandbox.live.count == (number - 1 if is_recorded else 0)
-            with http.stream("GET", f"/live/events?seen={seen}") as response:
+        with room_with(private_key, record=file) as room:
+            live = room.sandbox.live
+            assert live.count == (number - 1 if is_recorded else 0)
+            with room.http.stream("GET", f"/live/events?seen={seen}") as response:
                 first = next(response.iter_lines())
-            recorded(sandbox, player_id="ann")
-            assert "ann" in page(http, "/live").text
-            seen = f"{sandbox.live.run}-{sandbox.live.count}"
+            recorded(room.sandbox, player_id="ann")
+            assert "ann" in page(room.http, "/live").text
+            seen = f"{live.run}-{live.count}"
     assert first == (": connected" if is_recorded else "event: anew")

@@ -1,54 +1,47 @@
 """Live for programs: which calls, in which format, and without what signs them."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import service_key
 from testkit.tests.control_room.test_live import recorded
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.usefixtures("own")]
 
 SECRET = b"c2lnbmF0dXJlLW9mLWEtY2FsbC10aGF0LWlzLWxvbmctZW5vdWdo"
 
 
 @pytest.fixture
-def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+def own(own: Sandbox) -> Sandbox:
     """A sandbox with three calls: a lost one whose wallet quotes the signature, binary bytes, and one of the API."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        recorded(
-            sandbox,
-            request_body=b'{"player_id":"p1"}',
-            request_headers=((b"Content-Type", b"application/json"), (b"Signature", SECRET)),
-            response_body=b'{"type":"ERROR","code":"=CODE()","balance":1.50,"timestamp":1,"x":"' + SECRET + b'"}',
-            response_headers=((b"x-echo", SECRET), (b"content-type", b"application/json")),
-            player_id="=1+1",
-            bet_id="bet-1",
-            amount_cents=250,
-            fault="reply-lost",
-            note="said " + SECRET.decode(),
-            elapsed_ms=12.3456,
-            url="http://127.0.0.1:9/withdraw",
-        )
-        recorded(sandbox, request_body=b"\xff\x00", status=None, response_body=b"", player_id="bob")
-        recorded(
-            sandbox,
-            direction="api",
-            method="GET",
-            path="/api/v0.2/fetch-bet/x?y=1",
-            request_headers=((b"x-signature", SECRET),),
-            request_body=b"",
-            response_body=b"[]",
-        )
-        yield sandbox
+    recorded(
+        own,
+        request_body=b'{"player_id":"p1"}',
+        request_headers=((b"Content-Type", b"application/json"), (b"Signature", SECRET)),
+        response_body=b'{"type":"ERROR","code":"=CODE()","balance":1.50,"timestamp":1,"x":"' + SECRET + b'"}',
+        response_headers=((b"x-echo", SECRET), (b"content-type", b"application/json")),
+        player_id="=1+1",
+        bet_id="bet-1",
+        amount_cents=250,
+        fault="reply-lost",
+        note="said " + SECRET.decode(),
+        elapsed_ms=12.3456,
+        url="http://127.0.0.1:9/withdraw",
+    )
+    recorded(own, request_body=b"\xff\x00", status=None, response_body=b"", player_id="bob")
+    recorded(
+        own,
+        direction="api",
+        method="GET",
+        path="/api/v0.2/fetch-bet/x?y=1",
+        request_headers=((b"x-signature", SECRET),),
+        request_body=b"",
+        response_body=b"[]",
+    )
+    return own
 
 
 KINDS = {"/live/export": "application/x-ndjson", "/live.json": "application/json"}

@@ -9,9 +9,9 @@ from starlette.datastructures import QueryParams
 from game_operator_testkit.control_room.live_filters import LiveFilter, read_filter
 from game_operator_testkit.control_room.outcomes import ExchangeRow, row
 from game_operator_testkit.sandbox import Sandbox
-from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import Html, page
 from testkit.tests.control_room.test_live import Events, numbers, recorded
+from testkit.tests.sandbox.support import exchange
 
 pytestmark = pytest.mark.outside
 
@@ -19,26 +19,15 @@ NOON = 1_763_726_400_000  # 12:00:00 UTC
 ERROR = b'{"type":"ERROR","code":"%s","timestamp":1}'
 
 
-def exchange(**changes: object) -> Exchange:
-    usual: dict[str, object] = {
-        "at_millis": NOON,
-        "direction": "webhook",
-        "method": "POST",
-        "path": "/withdraw",
-        "request_headers": (),
-        "request_body": b'{"player_id":"ann"}',
-        "signature": "valid",
-        "status": 200,
-        "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
-        "player_id": "ann",
-        "bet_id": "bet-1",
-        "round_id": "round-1",
-        "tx_id": "withdraw:bet-1",
-        "number": 7,
-    }
-    return Exchange(**(usual | changes))  # type: ignore[arg-type]  # a table of keywords
-
-
+USUAL = {
+    "at_millis": NOON,
+    "request_body": b'{"player_id":"ann"}',
+    "player_id": "ann",
+    "bet_id": "bet-1",
+    "round_id": "round-1",
+    "tx_id": "withdraw:bet-1",
+    "number": 7,
+}
 API = {"direction": "api", "method": "GET", "path": "/api/v0.2/fetch-bet/bet-1", "player_id": "", "bet_id": ""}
 
 
@@ -89,7 +78,7 @@ API = {"direction": "api", "method": "GET", "path": "/api/v0.2/fetch-bet/bet-1",
 def test_a_filter_admits(asked: dict[str, str], changes: dict[str, object], is_shown: bool) -> None:
     """What fits all that is asked for, and nothing else; number 8 has a wrong balance."""
     read = read_filter(QueryParams(asked), run="0123456789abcdef")
-    assert read.admits(row(exchange(**changes)), {8}) is is_shown
+    assert read.admits(row(exchange(**USUAL | changes)), {8}) is is_shown
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,9 @@
 """Live as a person uses it: in Chromium, with long and hostile ids, paused, filtered, and without JavaScript."""
 
-from collections.abc import Iterator
-
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from playwright.sync_api import Browser, Page, expect
 
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import service_key
 from testkit.tests.control_room.test_live import recorded
 from tests.support.browser import visiting
 
@@ -20,26 +15,23 @@ LONG = "b" * 150 + "-" + "e" * 149
 
 
 @pytest.fixture
-def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+def own(own: Sandbox) -> Sandbox:
     """A sandbox with one call, whose ids, code, path and note are as long as can be and longer."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        recorded(
-            sandbox,
-            player_id=TURNED,
-            bet_id=LONG,
-            round_id=LONG,
-            tx_id=LONG,
-            path="/" + "p" * 300,
-            note="n" * 300,
-            fault="reply-lost",
-            amount_cents=123_456_789,
-            request_body=b'{"player_id":"%s"}' % LONG.encode(),
-            response_body=b'{"type":"ERROR","code":"%s","balance":123456789.00,"timestamp":1}' % (b"C" * 250),
-            request_headers=((b"h" * 300, b"v" * 300),),
-        )
-        yield sandbox
+    recorded(
+        own,
+        player_id=TURNED,
+        bet_id=LONG,
+        round_id=LONG,
+        tx_id=LONG,
+        path="/" + "p" * 300,
+        note="n" * 300,
+        fault="reply-lost",
+        amount_cents=123_456_789,
+        request_body=b'{"player_id":"%s"}' % LONG.encode(),
+        response_body=b'{"type":"ERROR","code":"%s","balance":123456789.00,"timestamp":1}' % (b"C" * 250),
+        request_headers=((b"h" * 300, b"v" * 300),),
+    )
+    return own
 
 
 def overflow(page: Page) -> int:

@@ -17,6 +17,7 @@ from game_operator_testkit.control_room.page_context import PageContext
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.control_room.support import Html, form_token, page, play, post
 from tests.support.hostile_server import Connection, HostileServer
+from tests.support.times import wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -227,10 +228,7 @@ def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public
             fields = {"player_id": "p1", "instance_id": sandbox.instance_id, "wager": "1", "outcome": "loss"}
             form_token(http)
             playing = [threads.submit(post, http, "/play", **fields) for _ in range(45)]
-            give_up = time.monotonic() + 20
-            while len(wallet.requests) < 8:
-                assert time.monotonic() < give_up
-                time.sleep(0.01)
+            wait_until(lambda: len(wallet.requests) >= 8)
             began = time.monotonic()
             assert http.get("/keys").status_code == 200
             # The first of them is given up after ten seconds.

@@ -2,10 +2,8 @@
 
 import os
 import shlex
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 
 import httpx
 import pytest
@@ -16,6 +14,7 @@ from wallet_by_hand import PlainWallet
 from game_operator.profile import Profile
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
+from testkit.tests.control_room.conftest import Gate
 from testkit.tests.control_room.running import CERTIFICATION, PAGE, STORM, Room, polled, room_at, room_over
 from testkit.tests.control_room.support import EVIL, Html, page, post
 from tests.support.browser import visiting
@@ -158,7 +157,7 @@ def test_another_profile_is_handed_over(private_key: RSAPrivateKey) -> None:
         assert "It passed" not in html.text
 
 
-def test_a_run_is_watched_and_stopped(waiting: Room, gate: Event) -> None:
+def test_a_run_is_watched_and_stopped(waiting: Room, gate: Gate) -> None:
     """The page asks again, a second run is refused, and Stop ends it: money is put back, and the report is shown."""
     waiting.begin(CERTIFICATION)
     at_work = page(waiting.http, PAGE)
@@ -169,9 +168,9 @@ def test_a_run_is_watched_and_stopped(waiting: Room, gate: Event) -> None:
     again = post(waiting.http, f"{PAGE}/begin", **STORM)
     assert (again.status_code, "A run is at work." in again.text) == (409, True)
     assert len(of_our_children()) == 1
-    time.sleep(2)
+    assert gate.reached.wait(20)
     assert post(waiting.http, f"{PAGE}/interrupt").status_code == 303
-    gate.set()
+    gate.opened.set()
     html = waiting.ended()
     assert "It ended early (exit code 143)." in html.text
     assert "Stopping: money is put back and the report is printed first." in html.text
@@ -179,7 +178,7 @@ def test_a_run_is_watched_and_stopped(waiting: Room, gate: Event) -> None:
 
 
 @pytest.mark.parametrize("form", [CERTIFICATION, STORM], ids=lambda form: form["kind"])
-def test_nothing_is_left_running(waiting: Room, gate: Event, form: dict[str, str]) -> None:
+def test_nothing_is_left_running(waiting: Room, gate: Gate, form: dict[str, str]) -> None:
     """A run ends with the server, even one whose wallet hangs; its files go with it."""
     waiting.begin(form)
     files = [each for each in command_on(page(waiting.http, PAGE)) if each.startswith(("--html=", "--trace="))]
@@ -188,7 +187,7 @@ def test_nothing_is_left_running(waiting: Room, gate: Event, form: dict[str, str
     waiting.sandbox.__exit__()
     assert of_our_children() == []
     assert not folder.exists()
-    gate.set()
+    gate.opened.set()
 
 
 @pytest.mark.drawn(4)

@@ -21,10 +21,6 @@ def bar(http: httpx.Client, path: str = "/live") -> str:
     return Html(source.partition('<section class="status-bar"')[2].partition("</section>")[0]).text
 
 
-def play(sandbox: Sandbox) -> None:
-    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
-
-
 @pytest.mark.parametrize("path", [*PATHS, "/nowhere", "/status"])
 def test_the_bar_is_on_every_page(at_home: httpx.Client, path: str) -> None:
     """Once, and the same."""
@@ -95,7 +91,7 @@ def test_an_open_page_stays_true(own: Sandbox, browser: Browser, wallet_url: str
         expect(status).to_contain_text("none yet")
         before = status.bounding_box()
         own.faults.plan = FaultPlan.parse("bad-network")
-        play(own)
+        own.play_round(player_id="p1", wager_cents=100, won_cents=0)
         expect(status).to_contain_text("bad network")
         expect(status).to_contain_text("SUCCESS to deposit")
         after = status.bounding_box()

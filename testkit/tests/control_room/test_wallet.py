@@ -6,16 +6,14 @@ from itertools import count
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import MemoryLedger
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import page, post, service_key
+from testkit.tests.control_room.running import room_with
+from testkit.tests.control_room.support import page, post
 from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice
-from tests.support.servers import asgi_server
 
 pytestmark = pytest.mark.outside
 
@@ -81,28 +79,21 @@ def test_a_wrong_balance_is_shown_and_can_be_accepted(
     assert f"{player_id} agrees 82.34 82.34" in shown(http)
 
 
-def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
+def test_a_repeat_that_pays_again_is_found_on_every_page(private_key: RSAPrivateKey) -> None:
     """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
-    with Sandbox(
-        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
-    ) as sandbox:
-        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
-        with (
-            asgi_server(asgi_app(receiver, PaysRepeatsTwice(MemoryLedger({"p": 10_000})))) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-        ):
-            sandbox.wallet_url = f"http://127.0.0.1:{port}"
-            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
-            sandbox.faults.plan = FaultPlan.parse("reply-lost@2")
-            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=1250)
-            sandbox.faults.clear()
-            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
-            repeat = sandbox.live.exchange(5)
-            assert repeat is not None
-            wallet = page(http, "/wallet")
-            call, first = page(http, "/live/5"), page(http, "/live/4")
-            bet = page(http, f"/bets?id={repeat.bet_id}")
-            later = page(http, f"/bets?id={sandbox.live.recent()[0].bet_id}")
+    with room_with(private_key, PaysRepeatsTwice(MemoryLedger({"p": 10_000}))) as room:
+        sandbox, http = room.sandbox, room.http
+        sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+        sandbox.faults.plan = FaultPlan.parse("reply-lost@2")
+        sandbox.play_round(player_id="p", wager_cents=1000, won_cents=1250)
+        sandbox.faults.clear()
+        sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+        repeat = sandbox.live.exchange(5)
+        assert repeat is not None
+        wallet = page(http, "/wallet")
+        call, first = page(http, "/live/5"), page(http, "/live/4")
+        bet = page(http, f"/bets?id={repeat.bet_id}")
+        later = page(http, f"/bets?id={sandbox.live.recent()[0].bet_id}")
     assert f"first at call 5, a repeat of call 4 of bet {repeat.bet_id}, at 20" in wallet.text
     assert {"/live/5", "/live/4", f"/bets?id={repeat.bet_id}", "/live?player=p"} <= set(wallet.values("href"))
     assert "carried this call out a second time. The balance in this answer disagrees: it is" in call.text

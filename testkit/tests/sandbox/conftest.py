@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import OperatorClient
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.sandbox.support import NOW_MILLIS, sound_call
-from tests.support.signed_http import CALLS, RawCall, SignedHttp
+from testkit.tests.sandbox.support import NOW_MILLIS
+from tests.support.signed_http import SignedHttp
 from tests.support.times import StoppedClock
 
 
@@ -51,9 +51,3 @@ def own_http(own_sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[Signe
     """The operator of ``own_sandbox``."""
     with SignedHttp(own_sandbox.base_url, own_sandbox.operator_id, private_key) as http:
         yield http
-
-
-@pytest.fixture(params=CALLS)
-def any_call(request: pytest.FixtureRequest, sandbox: Sandbox, http: SignedHttp) -> RawCall:
-    """Each of the four calls, such that it succeeds when signed (spec §4.2)."""
-    return sound_call(request.param, sandbox, http)

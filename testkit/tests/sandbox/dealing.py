@@ -19,7 +19,6 @@ from game_operator.protocol.http import HttpReply
 from game_operator.protocol.signing import Signature
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HmacSignature, WebhookHandler, WebhookReceiver
-from game_operator.webhooks.authenticators import Authenticator
 from game_operator_testkit.provider.delivery import Answer, Post, answer_in, unanswered
 from game_operator_testkit.provider.faults import Fault, FaultPlan, FaultSwitches
 from game_operator_testkit.provider.requests import Request
@@ -64,8 +63,6 @@ class InProcess:
 
     Args:
         handler: The wallet's; a right one over ``ledger`` if None.
-        authenticator: The wallet's; the right one if None.
-        keys: The service's.
         random: Decides how long each way takes, and what is still under way when nobody waits for it; None takes no
             time at all.
         replace: Returns the body that is heard in place of the wallet's answer, or None; called with post and body.
@@ -78,8 +75,6 @@ class InProcess:
         players: Iterable[str] = ("p1",),
         opening: Mapping[str, int] | None = None,
         handler: Callable[[MemoryLedger], WebhookHandler] | None = None,
-        authenticator: Authenticator | None = None,
-        keys: Any = None,
         random: Random | None = None,
         profile: Profile | None = None,
         replace: Callable[[Post, bytes], bytes | None] | None = None,
@@ -89,10 +84,10 @@ class InProcess:
         self.ledger = MemoryLedger(self.opening)
         self.handler = handler(self.ledger) if handler else Wallet(self.ledger, profile=profile)
         self.receiver = WebhookReceiver(
-            authenticator=authenticator or HmacSignature(SECRETS[None]), profile=profile, budget_seconds=1_000
+            authenticator=HmacSignature(SECRETS[None]), profile=profile, budget_seconds=1_000
         )
         self.header = (profile or Profile()).signature_header
-        self.keys = keys or FastKeys()
+        self.keys = FastKeys()
         self.random = random
         self.replace = replace
         self.in_threads = in_threads

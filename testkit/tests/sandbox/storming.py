@@ -1,24 +1,20 @@
 """Storms in process: a plan, a wallet, and books of two kinds to audit it by."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from typing import Any, cast
 
-from game_operator.ledger import SqlLedger
-from game_operator.profile import Profile
+from game_operator.ledger import MemoryLedger, SqlLedger
 from game_operator.wallet import Wallet
-from game_operator.webhooks.authenticators import Authenticator
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.storm.audit import Closing
 from game_operator_testkit.sandbox.storm.players import Books, LedgerBooks
 from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.storm import OnProgress, Storm, openings
+from game_operator_testkit.sandbox.storm.storm import Storm, openings
 from game_operator_testkit.sandbox.storm.trace import TraceHead
 from testkit.tests.sandbox.dealing import START_MILLIS, InProcess
 from testkit.tests.sandbox.wrong_wallets import RightWallet
-
-__all__ = ["AUDITS", "MemoryBooks", "head_of", "slips_of", "storm", "storm_of_ledger", "wallet_in_process"]
 
 #: With the wallet's ledger, as by ``--database``; with balances alone, as by ``--players-file``.
 AUDITS = ("ledger", "balances")
@@ -56,41 +52,35 @@ def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and playe
 
 def wallet_in_process(
     head: TraceHead,
-    handler: type[RightWallet] = RightWallet,
+    handler: Callable[[MemoryLedger], RightWallet] = RightWallet,
     *,
-    authenticator: Authenticator | None = None,
     random: Random | None = None,
-    profile: Profile | None = None,
 ) -> InProcess:
     """Return a courier to a wallet in this process that has the players of *head*."""
-    return InProcess(opening=head.opening, handler=handler, authenticator=authenticator, random=random, profile=profile)
+    return InProcess(opening=head.opening, handler=handler, random=random)
 
 
 def storm(
-    handler: type[RightWallet] = RightWallet,
+    handler: Callable[[MemoryLedger], RightWallet] = RightWallet,
     *,
     audit: str = "ledger",
     concurrency: int = 1,
     courier: InProcess | None = None,
     books: Books | None = None,
-    authenticator: Authenticator | None = None,
-    profile: Profile | None = None,
-    on_progress: OnProgress | None = None,
     **changes: Any,  # Any: as of head_of.
 ) -> tuple[StormReport, InProcess]:
     """Storm a wallet in this process; return what came of it, and the courier with the wallet."""
     head = head_of(**changes)
-    courier = courier or wallet_in_process(head, handler, authenticator=authenticator, profile=profile)
+    courier = courier or wallet_in_process(head, handler)
     stormed = Storm(
         "http://127.0.0.1:1",
         cast("ServiceKeys", courier.keys),  # Fast ones that sign as they do.
         books or MemoryBooks(courier, audit),
         head,
         concurrency=concurrency,
-        profile=profile,
         courier=courier.post,
     )
-    return stormed.run(on_progress), courier
+    return stormed.run(), courier
 
 
 @contextmanager

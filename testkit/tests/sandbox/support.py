@@ -1,13 +1,11 @@
-"""What the tests of the sandbox share: a time, terms of grants, and sound calls."""
+"""What the tests of the sandbox share: a time, terms of grants, and exchanges."""
 
-import json
 from itertools import count
 from typing import Any
 
 import httpx
 
-from game_operator_testkit.sandbox import Sandbox
-from tests.support.signed_http import GRANT, ROUND, RawCall, SignedHttp
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 #: 2026-03-01T00:00:00Z.
 NOW_MILLIS = 1_772_323_200_000
@@ -33,25 +31,23 @@ def terms(instance_id: str, /, **changes: object) -> dict[str, Any]:  # Any: pas
     } | changes
 
 
-def sound_call(name: str, sandbox: Sandbox, http: SignedHttp) -> RawCall:
-    """Return the call *name* such that it succeeds when signed (spec §4.2)."""
-    match name:
-        case "fetch-games":
-            return http.games_call()
-        case "fetch-bet":
-            return http.bet_call(sandbox.bet_ids["OPEN"])
-        case "fetch-round-bets":
-            return _post(ROUND, {"instance_id": sandbox.instance_id, "round_id": sandbox.round_id})
-        case _:
-            return _post(GRANT, terms(sandbox.instance_id))
+def exchange(**changes: object) -> Exchange:
+    """Return a withdraw that the wallet answered with SUCCESS, with *changes*."""
+    usual = {
+        "at_millis": 1_763_722_800_120,
+        "direction": "webhook",
+        "method": "POST",
+        "path": "/withdraw",
+        "request_headers": ((b"Signature", b"abc"),),
+        "request_body": b'{"player_id":"p1"}',
+        "signature": "valid",
+        "status": 200,
+        "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
+    }
+    return Exchange(**(usual | changes))  # type: ignore[arg-type]  # a table of keywords
 
 
 def outcome(response: httpx.Response) -> tuple[int, Any]:  # Any: a JSON body.
     """Return the status and the JSON body, which must call itself JSON."""
     assert response.headers["content-type"] == "application/json"
     return response.status_code, response.json()
-
-
-def _post(path: str, body: object) -> RawCall:
-    content = json.dumps(body).encode()
-    return RawCall("POST", path, content, content)

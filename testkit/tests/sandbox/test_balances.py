@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance, ReportedBalance
+from game_operator_testkit.sandbox.dealing.dealt import DealtBet
+from testkit.tests.sandbox.dealing import bet
 
 Step = Callable[[BalanceBoard], None]
 
@@ -123,23 +125,11 @@ def test_a_wrong_balance_is_found(steps: Sequence[Step], reported_cents: int, ex
     assert player.mistakes == (mistake(reported_cents, expected_cents),)
 
 
-@pytest.mark.parametrize(
-    ("steps", "mistakes"),
-    [
-        pytest.param(
-            [call(500, 2000), call(0, 1500), call(-100, 1900)],
-            [(2000, 1500, 500), (1900, 1400, 500)],
-            id="once more, with a right balance between them",
-        ),
-    ],
-)
-def test_what_should_be_goes_on_after_a_wrong_balance(
-    steps: list[Sequence[Step]], mistakes: list[tuple[int, int, int]]
-) -> None:
-    """Each balance that changes the difference is a mistake, and no other."""
-    player = standing(after(told(1000), *steps))
+def test_what_should_be_goes_on_after_a_wrong_balance() -> None:
+    """Each balance that changes the difference is a mistake, and no other: here once more, with a right one between."""
+    player = standing(after(told(1000), call(500, 2000), call(0, 1500), call(-100, 1900)))
     assert player.expected_cents == 1400
-    assert [(each.reported_cents, each.expected_cents, each.added_cents) for each in player.mistakes] == mistakes
+    assert player.mistakes == (mistake(2000, 1500), mistake(1900, 1400))
 
 
 def test_a_call_under_way_leaves_open_what_is_right() -> None:
@@ -248,3 +238,60 @@ def test_so_many_calls_at_once_that_anything_is_possible() -> None:
     for number in range(12):
         end(-(2**number))(board)
     assert standing(board).mistakes == (mistake(10**6 + 1, 10**6 - 4095),)
+
+
+# --- who is suspected -------------------------------------------------------------------------------------------------
+
+
+def bets(count: int, player_id: str = "p1") -> list[DealtBet]:
+    planned = [bet(number, player_id=player_id) for number in range(1, count + 1)]
+    return [DealtBet(planned=each) for each in planned]
+
+
+def board_of(**opening: int) -> BalanceBoard:
+    """Return a board that has the balances of *opening*."""
+    board = BalanceBoard()
+    for player_id, cents in opening.items():
+        board.reported(player_id, cents)
+    return board
+
+
+def answered(board: BalanceBoard, dealt: DealtBet, cents: int, moved: int | None) -> None:
+    """One call of *dealt*, by itself, that should move *moved* and is answered with the balance *cents*."""
+    board.begin(dealt.player_id, moved or -500, dealt)
+    board.reported(dealt.player_id, cents)
+    board.end(dealt.player_id, moved, dealt)
+
+
+def wrong(board: BalanceBoard) -> dict[str, PlayerBalance]:
+    """Return the players with a wrong balance."""
+    return {player.player_id: player for player in board.players() if not player.agrees}
+
+
+def test_the_suspects_are_those_since_the_last_right_balance() -> None:
+    """The bet before, for what it was answered may have been right and wrong a moment later; none before that."""
+    board = board_of(p1=10_000, p2=10_000)
+    first, second, third, fourth = bets(4)
+    (other,) = bets(1, "p2")
+    answered(board, first, 9_500, -500)
+    answered(board, second, 9_000, -500)
+    answered(board, other, 9_500, -500)
+    answered(board, third, 8_499, -500)
+    assert set(wrong(board)) == {"p1"}
+    assert wrong(board)["p1"].suspects == (second, third)
+    answered(board, fourth, 1, -500)
+    assert wrong(board)["p1"].suspects == (second, third)
+
+
+def test_calls_that_overlap_are_suspects_together() -> None:
+    """Nobody can tell which of them it was."""
+    board = board_of(p1=1_000)
+    first, second = bets(2)
+    board.begin("p1", -500, first)
+    board.begin("p1", -500, second)
+    board.reported("p1", 500)
+    board.end("p1", -500, second)
+    assert wrong(board) == {}
+    board.reported("p1", 200)
+    board.end("p1", -500, first)
+    assert set(wrong(board)["p1"].suspects) == {first, second}

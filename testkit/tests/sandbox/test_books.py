@@ -87,7 +87,7 @@ def wallet(private_key: RSAPrivateKey) -> Iterator[tuple[str, Wallet]]:
 
 
 def test_players_who_hold_money(wallet: tuple[str, Wallet], private_key: RSAPrivateKey) -> None:
-    """Their balances are what the wallet tells; 0 is one."""
+    """Their balances are what the wallet answers to player-balance (spec §6); 0 is one."""
     url, handler = wallet
     books = PlayersBooks(url, private_key)
     assert books.open({"ann": 7, "bob": 7}) == {"ann": 1_000, "bob": 0}

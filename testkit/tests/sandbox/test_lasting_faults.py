@@ -6,7 +6,6 @@ from hashlib import sha256
 import pytest
 
 from game_operator.errors import TransportError
-from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox.dealing.carrying import play
@@ -31,30 +30,6 @@ def release(dealer: Dealer, courier: InProcess, *, lost: bool) -> None:
 
 
 # --- one bet ----------------------------------------------------------------------------------------------------------
-
-KEPT_BACK = [
-    pytest.param(LOST, BetEnd.CLOSED, ServiceState.CLOSED, id="a deposit is lost"),
-    pytest.param(LOST, BetEnd.ROLLED_BACK, ServiceState.ROLLED_BACK, id="a rollback is lost"),
-    pytest.param(HELD, BetEnd.CLOSED, ServiceState.CLOSED, id="a deposit is held"),
-    pytest.param(HELD, BetEnd.ROLLED_BACK, ServiceState.ROLLED_BACK, id="a rollback is held"),
-]
-
-
-@pytest.mark.parametrize(("fault", "end", "state"), KEPT_BACK)
-def test_what_was_kept_back_is_sent_late(fault: Fault, end: BetEnd, state: ServiceState) -> None:
-    """What was held by itself, what was lost only if that is asked for; then both sides agree, and nothing is left."""
-    courier = InProcess()
-    dealer = deal(courier, round_of(bet(end=end)), plan=faults(fault))
-    release(dealer, courier, lost=False)
-    assert len(courier.posts) == (2 if fault is HELD else 1)
-    release(dealer, courier, lost=True)
-    assert len(courier.posts) == 2
-    call = courier.posts[1][0].call
-    assert isinstance(call, DepositCall if state is ServiceState.CLOSED else RollbackCall)
-    assert (dealer.unsent, dealt_bet(dealer).unsent) == ([], None)
-    assert not problems(dealer) + disagreements(dealer, courier)
-    release(dealer, courier, lost=True)
-    assert len(courier.posts) == 2
 
 
 @pytest.mark.parametrize("fault", [LOST, HELD])

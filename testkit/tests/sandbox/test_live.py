@@ -6,30 +6,15 @@ from typing import Any
 
 import pytest
 
-from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
-
-SECRET = b"c2lnbmF0dXJl"
-
-
-def exchange(path: str = "/withdraw") -> Exchange:
-    return Exchange(
-        at_millis=1,
-        direction="webhook",
-        method="POST",
-        path=path,
-        request_headers=((b"signature", SECRET),),
-        request_body=b'{"player_id":"p1"}',
-        signature="valid",
-        status=200,
-        response_body=b'{"type":"SUCCESS"}',
-    )
+from game_operator_testkit.sandbox.service.exchange_log import LiveLog
+from testkit.tests.sandbox.support import exchange
 
 
 def test_exchanges_are_numbered_and_found() -> None:
     """From 1 up, the newest first; what there is not is None."""
     live = LiveLog()
     assert live.recent() == []
-    recorded = [live.record(exchange(f"/{number}")) for number in range(3)]
+    recorded = [live.record(exchange(path=f"/{number}")) for number in range(3)]
     assert [each.number for each in recorded] == [1, 2, 3]
     assert live.recent() == recorded[::-1]
     assert live.recent(2) == recorded[:0:-1]
@@ -40,20 +25,20 @@ def test_exchanges_are_numbered_and_found() -> None:
 def test_deliveries_of_one_call() -> None:
     """They have the same path, bytes and signer; what has left the log is not among them."""
     live = LiveLog(kept=4)
-    first, other, second = live.record(exchange()), live.record(exchange("/deposit")), live.record(exchange())
-    forged = live.record(replace(exchange(), signature="forged"))
+    first, other, second = live.record(exchange()), live.record(exchange(path="/deposit")), live.record(exchange())
+    forged = live.record(exchange(signature="forged"))
     assert live.deliveries(first) == live.deliveries(second) == (1, 3)
     assert (live.deliveries(other), live.deliveries(forged)) == ((2,), (4,))
     live.record(exchange())
     assert live.deliveries(second) == (3, 5)
     for unlike in (
-        exchange("/player-balance"),
-        replace(exchange(), direction="api"),
-        replace(exchange(), request_body=b"{}"),
+        exchange(path="/player-balance"),
+        exchange(direction="api"),
+        exchange(request_body=b"{}"),
     ):
         assert len(live.deliveries(live.record(unlike))) <= 1
     for _ in range(4):
-        live.record(exchange("/rollback"))
+        live.record(exchange(path="/rollback"))
     assert live.deliveries(first) == ()
 
 
@@ -68,7 +53,7 @@ def test_deliveries_of_one_call() -> None:
 )  # fmt: skip
 def test_the_operation_of_a_path(direction: Any, path: str, operation: str) -> None:
     """What was asked, without the id."""
-    assert replace(exchange(path), direction=direction).operation == operation
+    assert exchange(path=path, direction=direction).operation == operation
 
 
 @pytest.mark.parametrize(("count", "oldest"), [(5, 1), (6, 2)])
@@ -93,7 +78,7 @@ def test_only_the_newest_are_kept(count: int, oldest: int) -> None:
 def test_long_ones_push_out_more(changes: dict[str, Any], kept: list[int]) -> None:
     """The bytes of all bodies and headers are bounded, on either side; and what went makes room again."""
     live = LiveLog(kept_bytes=160)
-    empty = replace(exchange(), request_headers=(), request_body=b"", response_body=b"")
+    empty = exchange(request_headers=(), request_body=b"", response_body=b"")
     for size in (40, 60):
         live.record(replace(empty, response_body=b"x" * size))
     live.record(replace(empty, **changes))
@@ -119,7 +104,7 @@ def test_many_threads_record() -> None:
 
 def test_a_reply_is_read_if_it_is_whole() -> None:
     """A body that was cut, or is encoded, says nothing, even if its beginning reads well (spec §2.1)."""
-    told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND","balance":1.50}')
+    told = exchange(response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND","balance":1.50}')
     assert (told.code, told.balance_cents, told.problem) == ("BET_NOT_FOUND", 150, "")
     cut = replace(told, defect="the body is longer than 1048576 bytes")
     assert (cut.code, cut.balance_cents, cut.problem) == (None, None, "the body is longer than 1048576 bytes")

@@ -320,20 +320,10 @@ def test_a_wrong_signature(
     right = _to_sign(path, body)
     assert call(method, path, body).status == 200
     world.asked.clear()
-    for signed in (b"", right + b" ", right[:-1], b"acme:", path.encode()):
+    for signed in (b"", right + b" ", right[:-1], right.replace(b"e", b" e", 1), b"acme:", path.encode()):
         response = call(method, path, body, signed=signed)
         assert (response.status, _json(response)) == (401, {"error": "Authentication failed"})
     assert answer(HttpRequest(method, path, _headers(other_key, right), body), world, now_millis=0).status == 401
-    assert world.asked == []
-
-
-@pytest.mark.parametrize(("path", "body"), [(ROUND, ROUND_BODY), (GRANT, GRANT_BODY)])
-def test_every_byte_of_a_body_is_signed(path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey) -> None:
-    """The entire body is signed: the same JSON with one space more is another body (spec §5)."""
-    headers = _headers(private_key, body)
-    for changed in (body + b" ", body.replace(b",", b", ", 1), body.replace(b"1", b"2", 1), b""):
-        assert changed != body
-        assert answer(HttpRequest("POST", path, headers, changed), world, now_millis=0).status == 401
     assert world.asked == []
 
 
@@ -401,21 +391,6 @@ def test_ids_that_are_no_text(segment: str, call: Caller) -> None:
     """Bytes that are no UTF-8 name no bet: a malformed request (spec §4.2, §7.3)."""
     response = call("GET", f"/api/v0.2/fetch-bet/{segment}", signed=b"acme:x")
     assert (response.status, _json(response)) == (400, {"error": "Invalid request"})
-
-
-@pytest.mark.parametrize(
-    ("call", "signed"),
-    [
-        pytest.param(Call("fetch-games"), b"acme", id="the operator id"),
-        pytest.param(Call("fetch-bet", "a/b"), b"acme:a/b", id="operator id, colon, bet id"),
-        pytest.param(Call("fetch-bet", "日本"), b"acme:\xe6\x97\xa5\xe6\x9c\xac", id="in UTF-8"),
-        pytest.param(Call("fetch-round-bets", body=b'{"a": 1}'), b'{"a": 1}', id="the entire body"),
-        pytest.param(Call("free-bet/grant", body=b"\xff"), b"\xff", id="whatever its bytes"),
-    ],
-)
-def test_what_is_signed(call: Call, signed: bytes) -> None:
-    """The string that is signed depends on the request (spec §5)."""
-    assert call.signed_bytes("acme") == signed
 
 
 @given(

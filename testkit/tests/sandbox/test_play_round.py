@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -31,11 +31,10 @@ from game_operator_testkit.sandbox import PlayedRound, Sandbox
 from game_operator_testkit.sandbox import server as server_module
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.service.exchange_log import LiveLog
-from game_operator_testkit.sandbox.storm.players import PlayersBooks
 from testkit.tests.sandbox.support import NOW_MILLIS, terms
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
-from tests.support.times import StoppedClock
+from tests.support.times import StoppedClock, wait_until
 
 pytestmark = pytest.mark.outside
 
@@ -158,18 +157,6 @@ def test_what_was_played_is_what_is_looked_up(
     assert isinstance(elsewhere, RoundNotFound)
     (record,) = table.ledger.bets()
     assert (record.bet_id, record.state, record.round_id) == (bet.reference_id, bet.status, played.round_id)
-
-
-def test_the_service_emits_the_four_webhooks(table: Table, keys: ServiceKeys) -> None:
-    """Withdraw, deposit, rollback and player-balance come signed to the operator's address (spec §1, §4.1, §6)."""
-    url = table.sandbox.wallet_url
-    assert url is not None
-    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS}
-    table.play(won_cents=1_250)
-    table.play(cancel=True)
-    assert table.operations() == ["/player-balance", "/withdraw", "/deposit", "/withdraw", "/rollback"]
-    assert [handled.status for handled in table.handled] == [200] * 5
-    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS + 750}
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------
@@ -428,10 +415,3 @@ def test_ctrl_c_while_a_round_is_played() -> None:
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert "never awaited" not in errors
     assert "destroyed" not in errors
-
-
-def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)

@@ -12,7 +12,9 @@ from game_operator.errors import ConfigurationError
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_file import ExchangeFile
 from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
-from testkit.tests.sandbox.test_live import SECRET, exchange
+from testkit.tests.sandbox.support import exchange
+
+SECRET = b"c2lnbmF0dXJl"
 
 
 def kept_in(path: Path, *, kept: int = 1_000, kept_bytes: int = 10_000_000) -> LiveLog:
@@ -34,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def odd() -> Exchange:
     """A call with all that is unusual: no answer, binary bytes, Latin-1 in a header, half an emoji, other signs."""
-    return Exchange(
+    return exchange(
         at_millis=2**41,
         direction="api",
         method="GET",
@@ -43,6 +45,7 @@ def odd() -> Exchange:
         request_body=b"\xff\x00",
         signature="invalid",
         status=None,
+        response_body=b"",
         elapsed_ms=1.25,
         note="\ud83d",
         amount_cents=2**60,
@@ -66,7 +69,7 @@ def test_calls_survive_a_restart(file: Path, odd: Exchange) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "left"),
-    [({"kept": 3}, [5, 4, 3]), ({"kept": 5}, [5, 4, 3, 2, 1]), ({"kept_bytes": 120}, [5, 4])],
+    [({"kept": 3}, [5, 4, 3]), ({"kept": 5}, [5, 4, 3, 2, 1]), ({"kept_bytes": 160}, [5, 4])],
     ids=["three", "all", "by bytes"],
 )
 def test_the_file_has_what_the_log_has(file: Path, limit: dict[str, int], left: list[int]) -> None:
@@ -88,38 +91,29 @@ def test_only_its_owner_reads_it(file: Path, before: int | None) -> None:
         kept_in(file).close_file()
         file.chmod(before)
     live = kept_in(file)
-    live.record(exchange())
+    live.record(exchange(request_headers=((b"signature", SECRET),)))
     files = list(file.parent.glob("calls.db*"))
     assert {mode(each) for each in files} == {0o600}
     assert any(SECRET in each.read_bytes() for each in files)
 
 
-@pytest.fixture
-def later_version(file: Path) -> Path:
-    kept_in(file).close_file()
-    with closing(sqlite3.connect(file)) as database:
-        database.execute("PRAGMA user_version = 3")
-    return file
-
-
-@pytest.fixture
-def text(file: Path) -> Path:
-    file.write_text("player_id,balance\n" * 100)
-    return file
-
-
-@pytest.mark.parametrize("kind", ["later_version", "text"])
-def test_another_file_is_left_alone(kind: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("kind", ["a later version", "text"])
+def test_another_file_is_left_alone(file: Path, kind: str) -> None:
     """Such as the wallet's own database: refused, with its bytes and its mode as they were."""
-    path: Path = request.getfixturevalue(kind)
-    path.chmod(0o640)
-    before = path.read_bytes()
+    if kind == "text":
+        file.write_text("player_id,balance\n" * 100)
+    else:
+        kept_in(file).close_file()
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA user_version = 3")
+    file.chmod(0o640)
+    before = file.read_bytes()
     with pytest.raises(
         ConfigurationError, match=r"Calls cannot be recorded in .*calls\.db.*\. Pass a new file"
     ) as refused:
-        kept_in(path)
+        kept_in(file)
     assert refused.value.setting == "record"
-    assert (path.read_bytes(), mode(path)) == (before, 0o640)
+    assert (file.read_bytes(), mode(file)) == (before, 0o640)
 
 
 def test_a_second_sandbox_cannot_use_it(file: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from decimal import Decimal
-from typing import NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -119,27 +118,14 @@ def test_a_claim_under_way_keeps_others_out(service: SandboxService, sandbox: Sa
         service.dealer(claim)
 
 
-class Seen(NamedTuple):
-    """A post that is over."""
-
-    post: Post
-    carried: Carried
-
-
-def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_again: bool = False) -> "Seen":
+def carried(
+    post: Post, problem: str = "", status: int | None = 200, *, sent_again: bool = False
+) -> tuple[Post, Carried]:
+    """Return a post that is over, and what came of it."""
     answer = None if status is None else HttpReply(status, {"a": "b"}, b"{}")
+    closed = ClosedUnansweredError(1, 0.0) if sent_again else None
     headers = ((b"signature", b"x"),)
-    over = Carried(
-        post.request,
-        headers,
-        answer,
-        problem,
-        0.25,
-        7,
-        "http://w/withdraw",
-        closed=ClosedUnansweredError(1, 0.0) if sent_again else None,
-    )
-    return Seen(post, over)
+    return post, Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw", closed=closed)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +149,11 @@ def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_aga
         ),
     ],
 )  # fmt: skip
-def test_what_was_seen_is_kept(service: SandboxService, seen: Seen, told: tuple[object, ...]) -> None:
+def test_what_was_seen_is_kept(service: SandboxService, seen: tuple[Post, Carried], told: tuple[object, ...]) -> None:
     """What really came back, what was laid over it, and what is to be expected of it."""
     exchange = service.saw(*seen)
     assert (exchange.signature, exchange.status, exchange.fault, exchange.note) == told
     assert (exchange.player_id, exchange.bet_id, exchange.path, exchange.at_millis) == ("p1", "b1", "/withdraw", 7)
-    assert (exchange.request_body, exchange.elapsed_ms, exchange.direction) == (
-        seen.carried.request.body,
-        250.0,
-        "webhook",
-    )
+    assert exchange.request_body == seen[1].request.body
+    assert (exchange.elapsed_ms, exchange.direction) == (250.0, "webhook")
     assert service.live.recent() == [exchange]

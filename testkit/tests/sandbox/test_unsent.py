@@ -1,4 +1,4 @@
-"""Rounds whose settlement a sandbox keeps back, and sends on request: in process, over HTTP, for sync and async."""
+"""Rounds whose settlement a sandbox keeps back, and sends on request: in process, for sync and async."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -6,18 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator.errors import ConfigurationError, TransportError
+from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.models import ClosedBet, RolledBackBet, RoundFound
 from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.provider.keys import ThrowAwayKeys
-from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
-from tests.support.servers import asgi_server
 
 KEYS = ThrowAwayKeys()
 OPENING = 10_000
@@ -118,19 +114,3 @@ async def test_async(tmp_path: Path) -> None:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.mark.outside
-def test_over_http(ledger: MemoryLedger, private_key: RSAPrivateKey) -> None:
-    """The same over sockets; a wallet that is gone leaves the call held."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
-    with Sandbox(service_private_key=private_key) as sandbox:
-        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
-            sandbox.wallet_url = f"http://127.0.0.1:{port}"
-            sandbox.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
-        with pytest.raises(TransportError):
-            sandbox.release_held()
-        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
-            sandbox.wallet_url = f"http://127.0.0.1:{port}"
-            assert [delivery.code for delivery in sandbox.release_held()] == [None]
-    assert ledger.balance("p1") == OPENING + 200
