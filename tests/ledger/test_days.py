@@ -19,8 +19,9 @@ from game_operator.ledger.books.maintain import Maintenance
 from game_operator.ledger.books.retention import fold_day, make_day, missing_days, partitioned_days
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import damage, rows, run
+from tests.support.raw_sql import damage, rows, run, wait_for_a_lock
 
 pytestmark = pytest.mark.outside
 
@@ -72,8 +73,7 @@ def age(url: str, days: int) -> date:
 def template(postgres: PostgresServer) -> Iterator[str]:
     """A database with one bet that was settled: what changes tables gets a copy of it, quicker made than tables."""
     url = postgres.create_database()
-    with SqlLedger(url) as opened:
-        opened.open_account("p1", Decimal(100))
+    with funded(url, 100) as opened:
         assert opened.apply(withdraw("b1")).applied
         assert opened.apply(deposit("b1")).applied
     yield url
@@ -331,8 +331,7 @@ def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, name: st
         other.execute("SELECT to_regclass(%s)", [part(date.fromisoformat(day))])
         first.execute(call)
         answer = thread.submit(lambda: other.execute(call).fetchone())
-        while rows(postgres_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == []:
-            assert not answer.done()
+        wait_for_a_lock(postgres_url)
         first.commit()
         assert answer.result() == (expected,)
     assert is_sound_but_for_a_digest(ledger)

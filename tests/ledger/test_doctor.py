@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.staff.queries import survey
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
@@ -54,8 +54,7 @@ def served(database_url: str) -> str:
 
 
 def with_a_bet(url: str) -> str:
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(url, 100) as ledger:
         ledger.apply(withdraw("b1"))
     return url
 

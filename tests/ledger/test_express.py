@@ -24,6 +24,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import MovingCall
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
 from tests.support.ledgers import funded, funded_async, store_of
+from tests.support.raw_sql import wait_for_a_lock
 
 pytestmark = pytest.mark.outside
 
@@ -217,22 +218,13 @@ def test_the_clock_is_read_once_the_account_is_locked(postgres_url: str, count: 
         teller.execute(clock)
         items = [Item(withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
         withdrawn = beside.submit(store_of(ledger).express, items)
-        _wait_until_blocked(postgres_url)
+        wait_for_a_lock(postgres_url)
         time.sleep(0.02)
         (told_at,) = teller.execute(clock).fetchone() or (0,)
         teller.commit()
         outcomes = withdrawn.result()
     assert len(outcomes) == count
     assert all(outcome.at_millis >= told_at for outcome in outcomes.values())
-
-
-def _wait_until_blocked(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        until = time.monotonic() + 30
-        while connection.execute(waits).fetchone() == (0,):
-            assert time.monotonic() < until
-            time.sleep(0.002)
 
 
 # --- through libpq: what psycopg's cursors would otherwise take care of -----------------------------------------------

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from decimal import Decimal
 from threading import Barrier
 from typing import Any
 
@@ -17,6 +16,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from tests.support.callers import sqlalchemy_url
 from tests.support.calls import withdraw
+from tests.support.ledgers import funded
 
 _BETS = 24
 _CALLS = [withdraw(f"b{number}", amount_cents=10) for number in range(_BETS)]
@@ -28,8 +28,7 @@ def serializable_url(postgres_url: str) -> str:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_isolation = serializable'.encode())
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
+    funded(postgres_url).close()
     return postgres_url
 
 

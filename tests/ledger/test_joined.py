@@ -1,19 +1,18 @@
 """A call in the operator's own transaction, over every kind of connection and both databases."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pytest
 
 from game_operator.errors import TransactionRequiredError
 from game_operator.ledger import TableAccounts, Terms
+from game_operator.models.webhooks import MovingCall
 from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.raw_sql import run
-from tests.support.sqlite_tables import sqlite_url_in
+from tests.support.raw_sql import run, wait_for_a_lock
 
 pytestmark = [
     pytest.mark.drawn(36, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
@@ -39,10 +38,9 @@ def kind(request: pytest.FixtureRequest) -> CallerKind:
 
 
 @pytest.fixture
-def url(kind: CallerKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(kind: CallerKind, url_of: Callable[[str], str]) -> str:
     """A database with the operator's tables, of the kind that the connection is for."""
-    is_sqlite = kind.database == "sqlite"
-    address: str = sqlite_url_in(tmp_path, request) if is_sqlite else request.getfixturevalue("postgres_url")
+    address = url_of(kind.database)
     for statement in _TABLES:
         run(address, statement)
     return address
@@ -142,46 +140,25 @@ def test_what_fails_in_a_call_does_not_abort_the_callers_transaction(caller: Joi
     assert _left(caller) == {"journal": 2, "cents": 2000}
 
 
+#: What another machine has begun, what is applied meanwhile, its code, and what the players hold in the end.
+_RACES: dict[str, tuple[MovingCall, MovingCall, str | None, int]] = {
+    # Calls of two players lock different rows: the second meets the first's bet, and is no error.
+    "one bet id": (withdraw(player_id="p2"), withdraw(), "DUPLICATE_TRANSACTION", 1500),
+    "the same call": (withdraw(), withdraw(), None, 1500),
+    "unknown player": (withdraw(player_id="p9"), withdraw(player_id="p9"), "PLAYER_NOT_FOUND", 2000),
+    "its rollback": (rollback(), withdraw(), "BET_ROLLED_BACK", 2000),
+    "money for one": (withdraw("b2", amount_cents=900), withdraw(), "INSUFFICIENT_BALANCE", 1100),
+    "a declined bet": (withdraw(player_id="p9"), rollback(), "BET_NOT_FOUND", 2000),
+}
+_RACED = [(kind, race) for race in _RACES for kind in KINDS if race == "one bet id" or kind in (KINDS[0], _PSYCOPG)]
+
+
+@pytest.mark.parametrize(("kind", "race"), _RACED, ids=str, indirect=["kind"])
 def test_a_race_with_another_machine_is_decided_from_what_it_committed(
-    caller: Joining, url: str, kind: CallerKind
+    caller: Joining, url: str, kind: CallerKind, race: str
 ) -> None:
-    """Two players' calls with one bet id lock different rows: the second meets the first's bet, and is no error."""
-    _race(caller, url, kind, theirs=withdraw(player_id="p2"), ours=withdraw(), code="DUPLICATE_TRANSACTION")
-    assert _left(caller)["cents"] == 1500
-
-
-@pytest.mark.parametrize("kind", [KINDS[0], _PSYCOPG], ids=str, indirect=True)
-@pytest.mark.parametrize(
-    ("theirs", "ours", "code", "cents"),
-    [
-        pytest.param(withdraw(), withdraw(), None, 1500, id="the same call"),
-        pytest.param(withdraw(player_id="p9"), withdraw(player_id="p9"), "PLAYER_NOT_FOUND", 2000, id="unknown player"),
-        pytest.param(rollback(), withdraw(), "BET_ROLLED_BACK", 2000, id="its rollback"),
-        pytest.param(withdraw("b2", amount_cents=900), withdraw(), "INSUFFICIENT_BALANCE", 1100, id="money for one"),
-        pytest.param(withdraw(player_id="p9"), rollback(), "BET_NOT_FOUND", 2000, id="a declined bet"),
-    ],
-)
-def test_races_of_other_calls(
-    caller: Joining, url: str, kind: CallerKind, theirs: Any, ours: Any, code: str | None, cents: int
-) -> None:
-    """Whatever was first, the second is decided from the committed row and moves nothing."""
-    _race(caller, url, kind, theirs=theirs, ours=ours, code=code)
-    assert _left(caller)["cents"] == cents
-
-
-def _wait_until_it_waits(first: Joining, kind: CallerKind) -> None:
-    """Return once another connection waits for a lock of *first*; on SQLite BEGIN waits already."""
-    if kind.database == "sqlite":
-        sleep(0.05)
-        return
-    give_up_at = monotonic() + 20
-    while not first.scalar("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-        assert monotonic() < give_up_at
-        sleep(0.01)
-
-
-def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any, code: str | None) -> None:
-    """Apply *ours* while *theirs* is not committed; it waits, is answered, and goes on in its own transaction."""
+    """While theirs is not committed ours waits; it is answered, moves nothing, and its transaction goes on."""
+    theirs, ours, code, cents = _RACES[race]
 
     def second() -> tuple[str | None, bool]:
         caller.begin()
@@ -195,11 +172,12 @@ def _race(caller: Joining, url: str, kind: CallerKind, *, theirs: Any, ours: Any
         first.begin()
         first.apply(theirs)
         running = threads.submit(second)
-        _wait_until_it_waits(first, kind)
+        sleep(0.05) if kind.database == "sqlite" else wait_for_a_lock(url)  # On SQLite BEGIN waits already.
         assert not running.done()
         first.commit()
         assert running.result(timeout=30) == (code, False)
-    assert _left(caller)["journal"] == 1
+    left = _left(caller)
+    assert (left["journal"], left["cents"]) == (1, cents)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,13 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
 from game_operator.ledger.engine.address import path_of
 from tests.support.callers import sqlalchemy_url
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded, funded_async
 
 
 @pytest.fixture
 def ledger(sqlite_url: str) -> Iterator[SqlLedger]:
     """A ledger with an account."""
-    with SqlLedger(sqlite_url) as opened:
-        opened.open_account("p1", Decimal("10.00"))
+    with funded(sqlite_url) as opened:
         yield opened
 
 
@@ -72,8 +71,7 @@ def test_what_the_caller_has_set_on_sqlite3_does_not_matter(ledger: SqlLedger, s
 
 def test_what_the_caller_has_set_on_psycopg_does_not_matter(postgres_url: str) -> None:
     """Rows as dicts, raw cursors with other placeholders, a pipeline."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
+    with funded(postgres_url) as ledger:
         with psycopg.connect(postgres_url, row_factory=dict_row, cursor_factory=psycopg.RawCursor) as connection:
             assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
             with connection.pipeline():
@@ -81,14 +79,11 @@ def test_what_the_caller_has_set_on_psycopg_does_not_matter(postgres_url: str) -
         assert ledger.balance("p1") == 1750
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_an_engine_in_autocommit_is_refused(database: str, sqlite_url: str, request: pytest.FixtureRequest) -> None:
+def test_an_engine_in_autocommit_is_refused(url: str) -> None:
     """SQLAlchemy says that it is in a transaction, and commits each statement all the same."""
-    url = sqlite_url if database == "sqlite" else request.getfixturevalue("postgres_url")
-    driver = "pysqlite" if database == "sqlite" else "psycopg"
+    driver = "pysqlite" if url.startswith("sqlite") else "psycopg"
     engine = create_engine(sqlalchemy_url(url, driver), isolation_level="AUTOCOMMIT")
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
+    with funded(url) as ledger:
         with engine.begin() as connection, pytest.raises(TransactionRequiredError, match=r"(?i)autocommit"):
             ledger.apply(withdraw(), connection=connection)
         assert ledger.balance("p1") == 1000
@@ -123,8 +118,7 @@ def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_u
 
 async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgres_url: str) -> None:
     """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
-    async with AsyncSqlLedger(postgres_url) as ledger:
-        await ledger.open_account("p1", Decimal("10.00"))
+    async with funded_async(postgres_url) as ledger:
         terms = Terms(after=lambda *_: anyio.sleep_forever())
         async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
             with anyio.move_on_after(0.3) as scope:

@@ -28,6 +28,7 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from tests.support.callers import django_alias, sqlalchemy_url
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.ledgers import funded
 
 
 class _Nested(NamedTuple):
@@ -162,21 +163,14 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
-@contextmanager
-def _opened(database: str, tmp_path: Any, request: pytest.FixtureRequest) -> Iterator[tuple[str, SqlLedger]]:
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        yield url, ledger
-
-
 @pytest.mark.parametrize(("database", "opens"), _KINDS.values(), ids=_KINDS)
 @pytest.mark.drawn(8)
 def test_a_call_inside_another_transaction_is_no_success(
-    database: str, opens: Any, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+    database: str, opens: Any, url_of: Callable[[str], str], looked_up: list[Any]
 ) -> None:
     """Assumptions §E: also after a call was found committed, and a refusal too; the plain call costs no look-up."""
-    with _opened(database, tmp_path, request) as (url, ledger), opens(url) as kind:
+    url = url_of(database)
+    with funded(url) as ledger, opens(url) as kind:
         wallet = JoinedWallet(ledger, kind.transaction)
         assert wallet.withdraw(withdraw(amount_cents=100)).balance_cents == 900
         looked_up.clear()
@@ -204,11 +198,12 @@ def test_a_call_inside_another_transaction_is_no_success(
 @pytest.mark.parametrize("orm", [False, True], ids=["connection", "session"])
 @pytest.mark.drawn(2)
 async def test_nested_transactions_of_asyncio(
-    driver: str, orm: bool, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+    driver: str, orm: bool, url_of: Callable[[str], str], looked_up: list[Any]
 ) -> None:
     """The same, awaited."""
     database = "sqlite" if driver == "aiosqlite" else "postgres"
-    with _opened(database, tmp_path, request) as (url, ledger):
+    url = url_of(database)
+    with funded(url) as ledger:
         engine = create_async_engine(sqlalchemy_url(url, driver))
         if database == "sqlite":
             _begins(engine.sync_engine)

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from decimal import Decimal
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +39,9 @@ def kind(request: pytest.FixtureRequest) -> WalletKind:
 
 
 @pytest.fixture
-def url(kind: WalletKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(kind: WalletKind, url_of: Callable[[str], str]) -> str:
     """A database of that kind, with tables of the operator's."""
-    if kind.database == "sqlite":
-        found = f"sqlite:///{tmp_path / 'wallet.db'}"
-    else:
-        found = str(request.getfixturevalue("postgres_url"))
+    found = url_of(kind.database)
     run(found, "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)")
     run(found, "CREATE TABLE wagers (player_id varchar(80), cents bigint)")
     run(found, "CREATE TABLE players (id varchar(80) PRIMARY KEY, balance bigint)")
