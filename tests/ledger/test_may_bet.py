@@ -221,7 +221,7 @@ def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fa
 
     bets = [withdraw(f"b{number}", amount_cents=10) for number in range(16)]
     with kind.open(url) as opened:
-        wallet = _with(opened, where, code)
+        wallet = opened.wallet(**{where: code})
         replies = opened.at_once(wallet, bets)
         failed = {bet.bet_id for bet, reply in zip(bets, replies, strict=True) if not isinstance(reply, Reply)}
         if fails is _swallows and kind.database == "sqlite":
@@ -240,10 +240,6 @@ def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fa
         again = opened.at_once(wallet, [bet for bet in bets if bet.bet_id in was])
     assert [reply.code for reply in again if isinstance(reply, Reply)] == [None, None]
     assert _balance(url) == 1_000 - 160
-
-
-def _with(opened: Opened, where: str, code: Any) -> Any:
-    return opened.wallet(after=code) if where == "after" else opened.wallet(may_bet=code)
 
 
 def _may_commit(kind: WalletKind) -> bool:
@@ -340,7 +336,7 @@ def test_a_deadlock_of_two_bets_repeats_one_of_them(kind: WalletKind, url: str, 
 
 def _alone(opened: Opened, code: Any, where: str, player: str) -> Reply:
     try:
-        return opened.call(_with(opened, where, code), withdraw(f"of {player}", player))
+        return opened.call(opened.wallet(**{where: code}), withdraw(f"of {player}", player))
     finally:
         opened.leave()
 
