@@ -2,28 +2,21 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from unittest.mock import Mock
 
 import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, RetryRefusedError
 from game_operator.ledger import AnomalyRecord, SqlLedger, Terms
-from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import WebhookReceiver
-from game_operator.webhooks.authenticators import WebhookRequest
 from tests.support.calls import claim, deposit, rollback, with_body, withdraw
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 TERMS = Terms(source="s")
-
-
-class Anybody:
-    """Lets every call in."""
-
-    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
 
 
 def opened(url: str) -> SqlLedger:
@@ -64,7 +57,7 @@ def test_what_a_record_says(database_url: str) -> None:
 
 def test_the_receivers_hook(database_url: str) -> None:
     """What cannot be read, or belongs to another operator, is kept with its source; a repeat is counted."""
-    receiver = WebhookReceiver(authenticator=Anybody(), instances={"ours"})
+    receiver = WebhookReceiver(authenticator=Mock(), instances={"ours"})
     foreign = encode_call(claim(instance_id="theirs"))
     with opened(database_url) as ledger:
         wallet = Wallet(ledger, source="s")

@@ -44,6 +44,7 @@ PATIENT = Profile(early_deposit_code="SYSTEM_ERROR")
 
 RAIN = withdraw(action="RAIN", tx_id="withdraw:bet:b1")
 TOO_MUCH = withdraw(amount_cents=TOO_MUCH_CENTS)
+STRANGERS = withdraw(player_id="p3")
 #: Calls about b2 by the tx_ids of b1.
 WITHDRAW_2, DEPOSIT_2 = withdraw("b2", tx_id=withdraw().tx_id), deposit("b2", tx_id=deposit().tx_id)
 #: The anomalies that several cells leave.
@@ -69,7 +70,8 @@ def row(
 
     *to* is its state afterwards if that changes, and *again* whether the call is known.
     """
-    return pytest.param(state, call, code, delta, to, anomaly, owed, again, id=f"{state}: {call.operation}: {why}")
+    did = Effect(code, delta, None, to, anomaly, owed, applied=bool(delta) or to is CLOSED, replayed=again)
+    return pytest.param(state, call, did, id=f"{state}: {call.operation}: {why}")
 
 
 WITHDRAWS = [
@@ -194,24 +196,12 @@ def after(*calls: WebhookCall, rules: Profile | None = None) -> Book:
     return book
 
 
-@pytest.mark.parametrize(
-    ("state", "call", "code", "delta", "to", "anomaly", "owed", "again"), WITHDRAWS + DEPOSITS + ROLLBACKS
-)
-def test_every_cell(
-    state: str,
-    call: MovingCall,
-    code: str | None,
-    delta: int,
-    to: BetState | None,
-    anomaly: str,
-    owed: int | None,
-    again: bool,
-) -> None:
+@pytest.mark.parametrize(("state", "call", "did"), WITHDRAWS + DEPOSITS + ROLLBACKS)
+def test_every_cell(state: str, call: MovingCall, did: Effect) -> None:
     """A withdraw deducts, a deposit credits, a rollback reverses, once each and in any order (spec §3)."""
     book = book_in(_STATES[state])
     before = book.bets["b1"].state if "b1" in book.bets else None
-    applied = bool(delta) or to is CLOSED
-    assert effect_of(book, call) == Effect(code, delta, before, to or before, anomaly, owed, applied, again)
+    assert effect_of(book, call) == did._replace(before=before, after=did.after or before)
 
 
 @pytest.mark.parametrize("written", [written_decide, written_note], ids=["docstring", "decision note"])
@@ -375,21 +365,20 @@ def test_a_decline_of_an_account_that_is_gone() -> None:
 @pytest.mark.parametrize("gone", ["bets", "accounts"])
 def test_books_that_contradict_themselves(gone: str) -> None:
     """A known call whose bet or account is missing moves nothing and is an alarm."""
-    for call in (withdraw(), rollback()):
-        book = after(withdraw(), rollback()) if call.operation == "rollback" else after(withdraw())
+    for calls in ((withdraw(),), (withdraw(), rollback())):
+        book = after(*calls)
         getattr(book, gone).clear()
-        effect = effect_of(book, call)
+        effect = effect_of(book, calls[-1])
         assert (effect.code, effect.anomaly) == ("SYSTEM_ERROR", "damaged_books")
 
 
-def test_a_withdraw_kept_for_a_bet_that_is_missing() -> None:
+@pytest.mark.parametrize("known", [withdraw(), rollback()], ids=["known", "kept"])
+def test_a_withdraw_kept_for_a_bet_that_is_missing(known: MovingCall) -> None:
     """A rollback of an unseen bet whose own withdraw is known, or kept: damaged, and no second tombstone."""
-    for calls in ((withdraw(),), (rollback(),)):
-        book = after(*calls)
-        book.bets.clear()
-        book.calls.pop(("rollback", withdraw().tx_id), None)
-        assert effect_of(book, rollback()).anomaly == "damaged_books"
-        assert effect_of(book, withdraw()).anomaly == "damaged_books"
+    book = after(known)
+    book.bets.clear()
+    book.calls.pop(("rollback", withdraw().tx_id), None)
+    assert effect_of(book, rollback()).anomaly == effect_of(book, withdraw()).anomaly == "damaged_books"
 
 
 # --- check 5 ----------------------------------------------------------------------------------------------------------
@@ -631,24 +620,35 @@ def test_a_repeat_by_now_or_word_for_word(first: MovingCall, between: MovingCall
     assert now.anomaly == old.anomaly == ("rollback_of_undebited_bet" if first.operation == "rollback" else "")
 
 
-def test_word_for_word_is_for_settled_bets_too() -> None:
-    """A repeated deposit and a repeated rollback; and an adopted deposit is told as it was adopted."""
-    for calls in ((withdraw(), deposit()), (withdraw(), rollback())):
-        book = after(*calls, claim())
-        outcome = book.apply(calls[1], Terms(rules=VERBATIM), clock_millis=3_000)
-        settled = OPENING_CENTS - WAGER_CENTS + (WON_CENTS if calls[1].operation == "deposit" else WAGER_CENTS)
-        assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, settled, 1_001)
-        assert outcome.replayed
+LENIENT_TOO = replace(LENIENT, duplicate_reply="verbatim")
+OWN_TOO = replace(OWN, duplicate_reply="verbatim")
+SETTLED_CENTS = OPENING_CENTS - WAGER_CENTS + WON_CENTS
+#: What came before, a repeat, the rules, and what it is told.
+REPEATS: dict[str, tuple[list[WebhookCall], MovingCall, Profile, tuple[str | None, int | None, int]]] = {
+    "a deposit": ([withdraw(), deposit(), claim()], deposit(), VERBATIM, (None, SETTLED_CENTS, 1_001)),
+    "a rollback": ([withdraw(), rollback(), claim()], rollback(), VERBATIM, (None, OPENING_CENTS, 1_001)),
+    "a lenient success": ([rollback(), claim()], rollback(), LENIENT_TOO, (None, OPENING_CENTS, 1_000)),
+    # A rollback of a bet rolled back is told today's balance, also word for word.
+    "own": (
+        [withdraw(), rollback(tx_id="r"), claim()],
+        rollback(tx_id="s"),
+        OWN_TOO,
+        (None, OPENING_CENTS + 300, 3_000),
+    ),
+    # PLAYER_NOT_FOUND carries no balance, of then or of now.
+    "an unknown player, then": ([STRANGERS], STRANGERS, VERBATIM, (NO_PLAYER, None, 1_000)),
+    "an unknown player, now": ([STRANGERS], STRANGERS, Profile(), (NO_PLAYER, None, 3_000)),
+}
 
 
-@pytest.mark.parametrize("rules", [VERBATIM, Profile()], ids=["verbatim", "current"])
-def test_nothing_is_told_of_a_player_who_was_unknown(rules: Profile) -> None:
-    """PLAYER_NOT_FOUND carries no balance, of then or of now."""
-    book = after(withdraw(player_id="p3"))
+@pytest.mark.parametrize(("calls", "repeat", "rules", "told"), REPEATS.values(), ids=REPEATS)
+def test_what_a_repeat_is_told(calls: list[WebhookCall], repeat: MovingCall, rules: Profile, told: Any) -> None:
+    """Word for word, or by today's balance, after all that came between."""
+    book = after(*calls, rules=rules)
     book.accounts["p3"] = Account("p3", 7)
-    outcome = book.apply(withdraw(player_id="p3"), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents) == ("PLAYER_NOT_FOUND", None)
-    assert outcome.at_millis == (1_000 if rules is VERBATIM else 3_000)
+    outcome = book.apply(repeat, Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == told
+    assert (outcome.replayed, outcome.anomaly) == (True, "")
 
 
 @pytest.mark.parametrize(("rules", "player_id"), [(Profile(), "nobody"), (LENIENT, "p1"), (Profile(), "p1")])
@@ -660,16 +660,6 @@ def test_an_early_rollback_is_a_repeat_the_second_time(rules: Profile, player_id
     assert [each.replayed for each in outcomes] == [False, True, False]
 
 
-def test_a_lenient_success_is_repeated_word_for_word() -> None:
-    """SUCCESS to an early rollback is an answer like others."""
-    rules = Profile(unknown_rollback="success", duplicate_reply="verbatim")
-    book = after(rollback(), rules=rules)
-    book.apply(claim(), Terms(), clock_millis=2_000)
-    outcome = book.apply(rollback(), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS, 1_000)
-    assert (outcome.replayed, outcome.anomaly) == (True, "")
-
-
 def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     """It is one call with the rollback that names it, and keeps the tx_id from another bet's."""
     book = after(withdraw(tx_id="t"), rollback(tx_id=None))
@@ -677,15 +667,6 @@ def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     assert book.apply(rollback(tx_id="t"), Terms(), clock_millis=1_000).replayed
     assert effect_of(book, rollback("b2", tx_id="t")).code == "DUPLICATE_TRANSACTION"
     assert effect_of(book, rollback(player_id="p2", tx_id=None)).code == "DUPLICATE_TRANSACTION"
-
-
-def test_own_rollbacks_are_repeats_of_each_other() -> None:
-    """Of a bet rolled back, another rollback with an own tx_id is SUCCESS by today's balance, also word for word."""
-    rules = Profile(rollback_tx_id="own", duplicate_reply="verbatim")
-    book = after(withdraw(), rollback(tx_id="r1"), claim(), rules=rules)
-    outcome = book.apply(rollback(tx_id="r2"), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS + 300, 3_000)
-    assert outcome.replayed
 
 
 # --- what is stored ---------------------------------------------------------------------------------------------------

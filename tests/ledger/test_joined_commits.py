@@ -23,10 +23,7 @@ from tests.support.callers import KINDS, CallerKind, django_alias, sqlalchemy_ur
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.ledgers import funded, funded_async
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
-    pytest.mark.drawn(10, url=("postgres",)),
-]
+pytestmark = pytest.mark.drawn(10, url=("postgres",))
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fa
 
     bets = [withdraw(f"b{number}", amount_cents=10) for number in range(16)]
     with kind.open(url) as opened:
-        wallet = opened.wallet(**{where: code})
+        wallet = opened.wallet(code) if where == "after" else opened.wallet(may_bet=code)
         replies = opened.at_once(wallet, bets)
         failed = {bet.bet_id for bet, reply in zip(bets, replies, strict=True) if not isinstance(reply, Reply)}
         if fails is _swallows and kind.database == "sqlite":
@@ -336,7 +336,8 @@ def test_a_deadlock_of_two_bets_repeats_one_of_them(kind: WalletKind, url: str, 
 
 def _alone(opened: Opened, code: Any, where: str, player: str) -> Reply:
     try:
-        return opened.call(opened.wallet(**{where: code}), withdraw(f"of {player}", player))
+        wallet = opened.wallet(code) if where == "after" else opened.wallet(may_bet=code)
+        return opened.call(wallet, withdraw(f"of {player}", player))
     finally:
         opened.leave()
 
