@@ -3,8 +3,6 @@
 import re
 from inspect import getsource
 
-import pytest
-
 from game_operator.ledger.books import verify
 from game_operator.ledger.engine.tables import toml_texts
 from game_operator.ledger.rules import decide
@@ -27,18 +25,13 @@ ANOMALIES = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(FINDINGS))
-def test_each_finding_is_explained(kind: str) -> None:
+def test_each_finding_is_explained() -> None:
     """Somebody whose books are wrong finds what it means."""
-    assert f"`{kind}`" in PAGE
+    assert len(FINDINGS) > 20
+    assert [kind for kind in FINDINGS if f"`{kind}`" not in PAGE] == []
 
 
 def test_each_kind_of_anomaly_has_something_to_do() -> None:
     """What the ledger can keep is what anomalies.toml explains."""
-    assert set(anomaly_texts()) >= ANOMALIES
-
-
-def test_there_are_kinds() -> None:
-    """The patterns above find something to look for."""
-    assert len(FINDINGS) > 20
     assert len(ANOMALIES) > 20
+    assert set(anomaly_texts()) >= ANOMALIES

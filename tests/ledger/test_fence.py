@@ -24,6 +24,7 @@ from game_operator.ledger import SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.tables import VERSION, table_names
+from game_operator.ledger.office import Office
 from game_operator.ledger.rules.book import Item, NewFinding
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.ledger.steps import run as run_steps
@@ -78,17 +79,6 @@ def connected(url: str) -> Any:
     return connection
 
 
-_FINDING = (
-    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, "
-    "last_at_millis, seen) VALUES (1, 'amount_differs', '', 'b1', '', 'd', 1, 1, 1, 1)"
-)
-_OWED = (
-    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, "
-    "owed_cents, first_at_millis, last_at_millis, seen) "
-    "VALUES (2, 'late_deposit', '', 'b5', 't', 'p1', 'p1', 'd', 700, 200, 1, 1, 1)"
-)
-
-
 @pytest.fixture
 def stage(database_url: str) -> Iterator[Stage]:
     """The tables are migrated, which only adds; the fence is where it was."""
@@ -99,12 +89,10 @@ def stage(database_url: str) -> Iterator[Stage]:
             assert ledger.apply(withdraw(bet_id)).applied
         assert ledger.apply(deposit("b5", amount_cents=500)).applied
         ledger.keep_anomaly("deposit", "unreadable", b"[")
-        for statement in (
-            _FINDING,
-            _OWED,
-            "UPDATE {p}accounts SET at_millis = at_millis + 1000000 WHERE account = 'later'",
-        ):
-            run(database_url, statement)
+        owed: dict[str, Any] = {"player_id": "p1", "account": "p1", "at_stake_cents": 700, "owed_cents": 200}
+        found = [NewFinding("amount_differs", "b1", "d"), NewFinding("late_deposit", "b5", "d", "t", **owed)]
+        Office(ledger).write(lambda dialect: dialect.store_findings("", found))
+        run(database_url, "UPDATE {p}accounts SET at_millis = at_millis + 1000000 WHERE account = 'later'")
         journal = Journal(ledger)
         begun = journal.begin("campaign", source="", service="s", parameters={}, interval_micros=0, name="summer")
         journal.add_page(begun, [NewItem("a", {}, 100), NewItem("b", {}, 100)], cursor="", ready=True)
