@@ -13,18 +13,11 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import WebhookReceiver
 from tests.support.calls import claim, deposit, rollback, with_body, withdraw
+from tests.support.ledgers import funded
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 TERMS = Terms(source="s")
-
-
-def opened(url: str) -> SqlLedger:
-    """Return a ledger in which p1 and p2 have 100.00 each."""
-    ledger = SqlLedger(url)
-    ledger.open_account("p1", Decimal(100))
-    ledger.open_account("p2", Decimal(100))
-    return ledger
 
 
 def kinds(ledger: SqlLedger, **wanted: object) -> list[str]:
@@ -35,7 +28,7 @@ def kinds(ledger: SqlLedger, **wanted: object) -> list[str]:
 def test_what_a_record_says(database_url: str) -> None:
     """The call, its body, when it came first and last, and how often."""
     call = with_body(deposit("early"))
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         outcomes = [ledger.apply(call, terms=TERMS) for _ in range(3)]
         (record,) = ledger.anomalies()
     assert record == AnomalyRecord(
@@ -59,7 +52,7 @@ def test_the_receivers_hook(database_url: str) -> None:
     """What cannot be read, or belongs to another operator, is kept with its source; a repeat is counted."""
     receiver = WebhookReceiver(authenticator=Mock(), instances={"ours"})
     foreign = encode_call(claim(instance_id="theirs"))
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         wallet = Wallet(ledger, source="s")
         for path, body in (("/deposit", b"{"), ("/deposit", foreign), ("/deposit", b"{"), ("/withdraw", b"{")):
             receiver.handle(path, {}, body, wallet)
@@ -72,7 +65,7 @@ def test_the_receivers_hook(database_url: str) -> None:
 
 def test_a_retry_that_is_answered_success(database_url: str) -> None:
     """A deposit that came before its withdraw is credited once, and its anomaly resolved."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         ledger.apply(with_body(deposit("b1")), terms=TERMS)
         ledger.apply(with_body(withdraw("b1")), terms=TERMS)
         (record,) = ledger.anomalies()
@@ -101,7 +94,7 @@ def test_a_retry_that_is_answered_success(database_url: str) -> None:
 )
 def test_what_cannot_be_retried(sqlite_url: str, operation: str, kind: str, body: bytes, problem: str) -> None:
     """It says why and what to do instead; nothing moves, and the anomaly stays."""
-    with opened(sqlite_url) as ledger:
+    with funded(sqlite_url, 100, "p2") as ledger:
         ledger.keep_anomaly(operation, kind, body)
         (record,) = ledger.anomalies()
         with pytest.raises(RetryRefusedError, match=problem):
@@ -112,7 +105,7 @@ def test_what_cannot_be_retried(sqlite_url: str, operation: str, kind: str, body
 
 def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
     """Neither retried nor resolved."""
-    with opened(sqlite_url) as ledger:
+    with funded(sqlite_url, 100, "p2") as ledger:
         for anomaly_id in (0, 7, -1):
             with pytest.raises(RetryRefusedError, match=f"no anomaly {anomaly_id}"):
                 ledger.retry(anomaly_id)
@@ -122,7 +115,7 @@ def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
 
 def test_the_history_of_a_bet(database_url: str) -> None:
     """The bet, its calls, claims that name it, its movements and its anomalies, each in order; and no other's."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         early = ledger.apply(with_body(deposit("b1")), terms=TERMS)
         for call in (
             withdraw("b1"),
@@ -149,7 +142,7 @@ def test_the_history_of_a_bet(database_url: str) -> None:
 
 def test_the_history_of_an_account(database_url: str) -> None:
     """Its latest movements in order, and its open bets; those of other accounts are left out."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         for call in (withdraw("b1"), withdraw("b2"), deposit("b1"), withdraw("b3", "p2"), rollback("b9", tx_id="x")):
             ledger.apply(call, terms=TERMS)
         ledger.adjust("p1", Decimal("-1.00"), reference="cashout-1")

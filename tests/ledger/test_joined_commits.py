@@ -218,32 +218,26 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
     assert len(naps) == 2
 
 
-@pytest.fixture
-def alias(url: str) -> Iterator[str]:
-    """Django's name for that database."""
-    with django_alias(url) as name:
-        yield name
-
-
-def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, alias: str) -> None:
+def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, url: str) -> None:
     """Under ATOMIC_REQUESTS the view's own block would decide after the answer."""
     from django.db import connections, transaction
 
-    durable = partial(transaction.atomic, using=alias, durable=True)
+    with django_alias(url) as alias:
+        durable = partial(transaction.atomic, using=alias, durable=True)
 
-    @contextmanager
-    def own() -> Iterator[Any]:
-        with durable():
-            yield connections[alias]
+        @contextmanager
+        def own() -> Iterator[Any]:
+            with durable():
+                yield connections[alias]
 
-    for opens in (durable, own):
-        with transaction.atomic(using=alias), pytest.raises(RuntimeError, match="durable atomic block"):
-            JoinedWallet(ledger, opens).withdraw(withdraw())
-    with pytest.raises(LedgerError, match="without durable=True"):
-        JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())
-    assert ledger.bet("b1") is None
-    for opens in (durable, own):
-        assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
+        for opens in (durable, own):
+            with transaction.atomic(using=alias), pytest.raises(RuntimeError, match="durable atomic block"):
+                JoinedWallet(ledger, opens).withdraw(withdraw())
+        with pytest.raises(LedgerError, match="without durable=True"):
+            JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())
+        assert ledger.bet("b1") is None
+        for opens in (durable, own):
+            assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "aiosqlite"])
