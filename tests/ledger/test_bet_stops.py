@@ -9,22 +9,15 @@ import pytest
 
 from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger, Terms
-from game_operator.ledger.api import DEFAULT_TERMS, Outcome
-from game_operator.ledger.rules.book import Item
-from game_operator.ledger.steps import run as run_steps
+from game_operator.ledger.api import Outcome
 from game_operator.models.webhooks import WebhookCall
-from tests.ledger.test_fence import connected
+from tests.ledger.test_fence import connected, together
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.ledgers import funded, funded_async
 from tests.support.raw_sql import rows
 
 STOP: dict[str, str] = {"actor": "ann", "reason": "game pays too much"}
 NO_TERMS = Terms(account_of=lambda call: call.player_id)
-
-
-def together(ledger: SqlLedger, *calls: WebhookCall) -> list[Any]:
-    """Apply calls that share a commit."""
-    return run_steps(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
 
 
 def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> Outcome:

@@ -20,10 +20,9 @@ from game_operator.ledger.books.retention import fold_day, make_day, missing_day
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.ledgers import funded
-from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import damage, rows, run, wait_for_a_lock
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.usefixtures("few_days")]
 
 P = "game_operator_"
 EPOCH = date(1970, 1, 1)
@@ -69,41 +68,19 @@ def age(url: str, days: int) -> date:
     return day
 
 
-@pytest.fixture(scope="module")
-def template(postgres: PostgresServer) -> Iterator[str]:
-    """A database with one bet that was settled: what changes tables gets a copy of it, quicker made than tables."""
-    url = postgres.create_database()
-    with funded(url, 100) as opened:
-        assert opened.apply(withdraw("b1")).applied
-        assert opened.apply(deposit("b1")).applied
-    yield url
-    postgres.drop_database(url)
-
-
-@pytest.fixture
-def postgres_url(postgres: PostgresServer, template: str) -> Iterator[str]:
-    """The URL of such a copy."""
-    with postgres.lent_database(template=template) as url:
-        yield url
-
-
 @pytest.fixture
 def ledger(postgres_url: str) -> Iterator[SqlLedger]:
     """A ledger with one bet that was settled."""
-    with SqlLedger(postgres_url) as opened:
+    with funded(postgres_url, 100) as opened:
+        assert opened.apply(withdraw("b1")).applied
+        assert opened.apply(deposit("b1")).applied
         yield opened
 
 
-def close_and_seal(ledger: SqlLedger, ahead: int = 1) -> None:
-    """
-    Close all days that are over, and seal what is stored; a posting of today says that the clock is right.
-
-    Fewer days are made ahead than usual: each is a table, which takes the server long.
-    """
+def close_and_seal(ledger: SqlLedger) -> None:
+    """Close all days that are over, and seal what is stored; a posting of today says that the clock is right."""
     ledger.open_account("p2", Decimal(1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(missing_days, "__defaults__", (ahead,))
-        ledger.maintain()
+    ledger.maintain()
 
 
 def is_sound_but_for_a_digest(ledger: SqlLedger) -> bool:

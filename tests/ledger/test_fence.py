@@ -54,7 +54,7 @@ class Stage(NamedTuple):
 
     def together(self, *calls: WebhookCall) -> None:
         """Apply calls that share a commit."""
-        for result in run_steps(self.ledger._applied([Item(call, DEFAULT_TERMS) for call in calls])):
+        for result in together(self.ledger, *calls):
             if isinstance(result, Exception):
                 raise result
 
@@ -68,6 +68,11 @@ class Stage(NamedTuple):
         """Write by a JoinedWallet, which opens and commits the transactions."""
         transaction = partial(of_sqlite3 if is_sqlite(self.url) else psycopg.connect, self.url)
         write(JoinedWallet(self.ledger, transaction))
+
+
+def together(ledger: SqlLedger, *calls: WebhookCall) -> list[Any]:
+    """Apply calls that share a commit."""
+    return run_steps(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
 
 
 def connected(url: str) -> Any:

@@ -1,9 +1,7 @@
 """Lists of bets and anomalies: by pages along an index, beside the ledger's connection (docs/reference/tables.md)."""
 
-import contextlib
 import os
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,14 +64,6 @@ def test_pages_follow_one_another(url: str) -> None:
     assert found[-1] == "late"
 
 
-@contextlib.contextmanager
-def locked(url: str, table: str) -> Iterator[None]:
-    """Let nobody read *table* meanwhile."""
-    with psycopg.connect(url) as postgres:
-        postgres.execute(f"LOCK TABLE {DEFAULT_PREFIX}{table} IN ACCESS EXCLUSIVE MODE".encode())
-        yield
-
-
 @pytest.mark.parametrize("table", ["bets", "anomalies"])
 def test_calls_do_not_wait_for_a_page(postgres_url: str, table: str) -> None:
     """While a page takes its time, the ledger answers."""
@@ -82,7 +72,8 @@ def test_calls_do_not_wait_for_a_page(postgres_url: str, table: str) -> None:
         ledger.apply(deposit("early"))
         listed = ledger.bets if table == "bets" else ledger.anomalies
         with ThreadPoolExecutor(1) as threads:
-            with locked(postgres_url, table):
+            with psycopg.connect(postgres_url) as other:
+                other.execute(f"LOCK TABLE {DEFAULT_PREFIX}{table} IN ACCESS EXCLUSIVE MODE".encode())
                 page = threads.submit(lambda: list(listed()))
                 assert ledger.balance("p1") == 9_500
                 assert not page.done()

@@ -12,14 +12,17 @@ import pytest
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.ledgers import funded
 from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [
+    pytest.mark.outside,
+    pytest.mark.usefixtures("few_days"),
+    pytest.mark.drawn(6, database_url=("postgres",)),
+]
 
 DAY = 86_400_000
 
@@ -39,12 +42,6 @@ def sealed(database_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPat
         clock.millis += 60_000
         assert ledger.maintain().finished
         yield ledger
-
-
-@pytest.fixture(autouse=True)
-def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make fewer days ahead than usual: each is a table, which takes PostgreSQL long."""
-    monkeypatch.setattr(missing_days, "__defaults__", (1,))
 
 
 @pytest.fixture
