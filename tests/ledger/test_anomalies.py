@@ -1,7 +1,9 @@
 """Anomalies, their retry, and histories: what staff looks into (spec §3; docs/reference/tables.md)."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
+from inspect import getsource
 from unittest.mock import Mock
 
 import pytest
@@ -9,10 +11,15 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, RetryRefusedError
 from game_operator.ledger import AnomalyRecord, SqlLedger, Terms
+from game_operator.ledger.books import verify
+from game_operator.ledger.engine.tables import toml_texts
+from game_operator.ledger.rules import decide
+from game_operator.ledger.staff.anomalies import anomaly_texts
 from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
-from game_operator.webhooks import WebhookReceiver
+from game_operator.webhooks import WebhookReceiver, gate
 from tests.support.calls import claim, deposit, rollback, with_body, withdraw
+from tests.support.documents import ROOT
 from tests.support.ledgers import funded
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
@@ -161,3 +168,30 @@ def test_the_history_of_an_account(database_url: str) -> None:
     assert latest.movements == history.movements[-2:]
     assert [bet.bet_id for bet in history.open_bets] == ["b2"]
     assert history.at_millis == history.movements[-1].at_millis
+
+
+# --- docs/reference/tables.md tells of whatever a ledger can bring up ------------------------------------------------
+
+PAGE = (ROOT / "docs" / "reference" / "tables.md").read_text()
+FINDINGS = {
+    *(kind for texts in toml_texts(verify.__package__, "verify.toml").values() for kind in texts if kind != "columns"),
+    *re.findall(r'Finding\("([a-z_]+)"', getsource(verify)),
+} - {"negative_balance"}
+ANOMALIES = {
+    *re.findall(r'anomaly="([a-z_]+)"', getsource(decide)),
+    *re.findall(r'anomaly = "([a-z_]+)"', getsource(decide)),
+    *re.findall(r'_nothing_to_roll_back\(seen, "([a-z_]+)"\)', getsource(decide)),
+    *(word for word in ("unreadable", "foreign_instance") if f'"{word}"' in getsource(gate)),
+}
+
+
+def test_each_finding_is_explained() -> None:
+    """Somebody whose books are wrong finds what it means."""
+    assert len(FINDINGS) > 20
+    assert [kind for kind in FINDINGS if f"`{kind}`" not in PAGE] == []
+
+
+def test_each_kind_of_anomaly_has_something_to_do() -> None:
+    """What the ledger can keep is what anomalies.toml explains."""
+    assert len(ANOMALIES) > 20
+    assert set(anomaly_texts()) >= ANOMALIES

@@ -1,9 +1,13 @@
 """JoinedWallet: the call and the operator's statements are committed before the answer, or SUCCESS is not answered."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
@@ -12,6 +16,7 @@ import pytest
 from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.documents import ROOT
 from tests.support.joined_wallets import WALLETS, Opened, Statements, WalletKind, asked
 from tests.support.ledgers import funded
 from tests.support.postgres import PostgresServer
@@ -300,3 +305,23 @@ def test_a_deposit_of_an_unknown_source_is_kept_beside_the_transaction(name: str
             ("unknown_source", "live", "b1")
         ]
         assert other.balance("p1") == 1_000
+
+
+_EXAMPLES = sorted((ROOT / "examples").glob("own_transaction_*.py"))
+
+
+@pytest.mark.artefact
+@pytest.mark.outside
+@pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: str(example.stem))
+def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: str) -> None:
+    """The second statement fails, nothing of the call remains, and the repeat is no second debit."""
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    command = [sys.executable, "-W", "error", str(example), postgres_url]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=50, check=False)
+    # The server of the tests runs without fsync, which the ledger warns of.
+    assert [line for line in ran.stderr.splitlines() if not line.startswith("PostgreSQL runs with")] == []
+    printed = ran.stdout.splitlines()
+    promised = [line.removeprefix("# ") for line in example.read_text().partition("\n# Prints:\n")[2].splitlines()]
+    # The example that needs a server begins by saying so when it has none.
+    assert printed == promised[-len(printed) :]
+    assert len(printed) == 5
