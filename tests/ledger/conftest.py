@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from game_operator.ledger.books.retention import missing_days
 from tests.support.raw_sql import run
 from tests.support.times import RunningClock
 
@@ -31,6 +32,12 @@ def anyio_backend() -> str:
 def clock() -> RunningClock:
     """A clock for a ledger on SQLite; PostgreSQL has its own."""
     return RunningClock()
+
+
+@pytest.fixture
+def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fewer days ahead than usual: each is a table, which takes PostgreSQL long."""
+    monkeypatch.setattr(missing_days, "__defaults__", (1,))
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """Balances in a table of the operator's own: types, units, ids, and money that is conserved."""
 
 import re
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
 
@@ -342,33 +339,29 @@ def test_a_timestamp_never_goes_back(url: str, run: Run) -> None:
     ],
 )
 def test_what_sqlite_keeps_is_read_exactly_or_not_at_all(
-    tmp_path: Path, declared: str, stored: object, cents: int | None
+    sqlite_url: str, declared: str, stored: object, cents: int | None
 ) -> None:
     """SQLite has no decimals: 15 digits of a float are what was written, and more are not."""
-    address = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with closing(sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)) as file:
-        file.execute(f"CREATE TABLE players (id TEXT PRIMARY KEY, balance {declared})")
-        file.execute("INSERT INTO players VALUES ('p1', ?)", (stored,))
-        with SqlLedger(address, accounts=_table(unit="units")) as ledger:
-            if cents is not None:
-                assert ledger.balance("p1") == cents
-                return
-            with pytest.raises(LedgerError, match=r"'p1' cannot be read"):
-                ledger.apply(withdraw(amount_cents=1))
+    rows(sqlite_url, f"CREATE TABLE players (id TEXT PRIMARY KEY, balance {declared})")
+    rows(sqlite_url, "INSERT INTO players VALUES ('p1', ?)", stored)
+    with SqlLedger(sqlite_url, accounts=_table(unit="units")) as ledger:
+        if cents is not None:
+            assert ledger.balance("p1") == cents
+            return
+        with pytest.raises(LedgerError, match=r"'p1' cannot be read"):
+            ledger.apply(withdraw(amount_cents=1))
 
 
-def test_a_balance_that_sqlite_cannot_keep_is_not_written(tmp_path: Path) -> None:
+def test_a_balance_that_sqlite_cannot_keep_is_not_written(sqlite_url: str) -> None:
     """A credit that would need a 16th digit moves nothing; one that needs 15 is kept."""
-    address = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with closing(sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)) as file:
-        file.execute("CREATE TABLE players (id TEXT PRIMARY KEY, balance DECIMAL(20, 2))")
-        file.execute("INSERT INTO players VALUES ('p1', '9999999999999.98')")
-        with SqlLedger(address, accounts=_table(unit="units")) as ledger:
-            assert ledger.apply(claim("c1", amount_cents=1)).balance_cents == 999_999_999_999_999
-            with pytest.raises(LedgerError, match="keeps 15 digits exactly"):
-                ledger.apply(claim("c2", amount_cents=2))
-            assert ledger.balance("p1") == 999_999_999_999_999
-            assert ledger.apply(claim("c3", amount_cents=1)).balance_cents == 10**15
+    rows(sqlite_url, "CREATE TABLE players (id TEXT PRIMARY KEY, balance DECIMAL(20, 2))")
+    rows(sqlite_url, "INSERT INTO players VALUES ('p1', '9999999999999.98')")
+    with SqlLedger(sqlite_url, accounts=_table(unit="units")) as ledger:
+        assert ledger.apply(claim("c1", amount_cents=1)).balance_cents == 999_999_999_999_999
+        with pytest.raises(LedgerError, match="keeps 15 digits exactly"):
+            ledger.apply(claim("c2", amount_cents=2))
+        assert ledger.balance("p1") == 999_999_999_999_999
+        assert ledger.apply(claim("c3", amount_cents=1)).balance_cents == 10**15
 
 
 def test_arithmetic_on_balances_never_rounds() -> None:

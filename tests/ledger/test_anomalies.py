@@ -1,37 +1,30 @@
 """Anomalies, their retry, and histories: what staff looks into (spec §3; docs/reference/tables.md)."""
 
+import re
 from dataclasses import replace
 from decimal import Decimal
+from inspect import getsource
+from unittest.mock import Mock
 
 import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, RetryRefusedError
 from game_operator.ledger import AnomalyRecord, SqlLedger, Terms
-from game_operator.profile import Profile
+from game_operator.ledger.books import verify
+from game_operator.ledger.engine.tables import toml_texts
+from game_operator.ledger.rules import decide
+from game_operator.ledger.staff.anomalies import anomaly_texts
 from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
-from game_operator.webhooks import WebhookReceiver
-from game_operator.webhooks.authenticators import WebhookRequest
+from game_operator.webhooks import WebhookReceiver, gate
 from tests.support.calls import claim, deposit, rollback, with_body, withdraw
+from tests.support.documents import ROOT
+from tests.support.ledgers import funded
 
 pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 TERMS = Terms(source="s")
-
-
-class Anybody:
-    """Lets every call in."""
-
-    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
-
-
-def opened(url: str) -> SqlLedger:
-    """Return a ledger in which p1 and p2 have 100.00 each."""
-    ledger = SqlLedger(url)
-    ledger.open_account("p1", Decimal(100))
-    ledger.open_account("p2", Decimal(100))
-    return ledger
 
 
 def kinds(ledger: SqlLedger, **wanted: object) -> list[str]:
@@ -42,7 +35,7 @@ def kinds(ledger: SqlLedger, **wanted: object) -> list[str]:
 def test_what_a_record_says(database_url: str) -> None:
     """The call, its body, when it came first and last, and how often."""
     call = with_body(deposit("early"))
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         outcomes = [ledger.apply(call, terms=TERMS) for _ in range(3)]
         (record,) = ledger.anomalies()
     assert record == AnomalyRecord(
@@ -64,9 +57,9 @@ def test_what_a_record_says(database_url: str) -> None:
 
 def test_the_receivers_hook(database_url: str) -> None:
     """What cannot be read, or belongs to another operator, is kept with its source; a repeat is counted."""
-    receiver = WebhookReceiver(authenticator=Anybody(), instances={"ours"})
+    receiver = WebhookReceiver(authenticator=Mock(), instances={"ours"})
     foreign = encode_call(claim(instance_id="theirs"))
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         wallet = Wallet(ledger, source="s")
         for path, body in (("/deposit", b"{"), ("/deposit", foreign), ("/deposit", b"{"), ("/withdraw", b"{")):
             receiver.handle(path, {}, body, wallet)
@@ -79,7 +72,7 @@ def test_the_receivers_hook(database_url: str) -> None:
 
 def test_a_retry_that_is_answered_success(database_url: str) -> None:
     """A deposit that came before its withdraw is credited once, and its anomaly resolved."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         ledger.apply(with_body(deposit("b1")), terms=TERMS)
         ledger.apply(with_body(withdraw("b1")), terms=TERMS)
         (record,) = ledger.anomalies()
@@ -108,7 +101,7 @@ def test_a_retry_that_is_answered_success(database_url: str) -> None:
 )
 def test_what_cannot_be_retried(sqlite_url: str, operation: str, kind: str, body: bytes, problem: str) -> None:
     """It says why and what to do instead; nothing moves, and the anomaly stays."""
-    with opened(sqlite_url) as ledger:
+    with funded(sqlite_url, 100, "p2") as ledger:
         ledger.keep_anomaly(operation, kind, body)
         (record,) = ledger.anomalies()
         with pytest.raises(RetryRefusedError, match=problem):
@@ -119,7 +112,7 @@ def test_what_cannot_be_retried(sqlite_url: str, operation: str, kind: str, body
 
 def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
     """Neither retried nor resolved."""
-    with opened(sqlite_url) as ledger:
+    with funded(sqlite_url, 100, "p2") as ledger:
         for anomaly_id in (0, 7, -1):
             with pytest.raises(RetryRefusedError, match=f"no anomaly {anomaly_id}"):
                 ledger.retry(anomaly_id)
@@ -129,7 +122,7 @@ def test_an_anomaly_that_is_not_there(sqlite_url: str) -> None:
 
 def test_the_history_of_a_bet(database_url: str) -> None:
     """The bet, its calls, claims that name it, its movements and its anomalies, each in order; and no other's."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         early = ledger.apply(with_body(deposit("b1")), terms=TERMS)
         for call in (
             withdraw("b1"),
@@ -156,7 +149,7 @@ def test_the_history_of_a_bet(database_url: str) -> None:
 
 def test_the_history_of_an_account(database_url: str) -> None:
     """Its latest movements in order, and its open bets; those of other accounts are left out."""
-    with opened(database_url) as ledger:
+    with funded(database_url, 100, "p2") as ledger:
         for call in (withdraw("b1"), withdraw("b2"), deposit("b1"), withdraw("b3", "p2"), rollback("b9", tx_id="x")):
             ledger.apply(call, terms=TERMS)
         ledger.adjust("p1", Decimal("-1.00"), reference="cashout-1")
@@ -175,3 +168,30 @@ def test_the_history_of_an_account(database_url: str) -> None:
     assert latest.movements == history.movements[-2:]
     assert [bet.bet_id for bet in history.open_bets] == ["b2"]
     assert history.at_millis == history.movements[-1].at_millis
+
+
+# --- docs/reference/tables.md tells of whatever a ledger can bring up ------------------------------------------------
+
+PAGE = (ROOT / "docs" / "reference" / "tables.md").read_text()
+FINDINGS = {
+    *(kind for texts in toml_texts(verify.__package__, "verify.toml").values() for kind in texts if kind != "columns"),
+    *re.findall(r'Finding\("([a-z_]+)"', getsource(verify)),
+} - {"negative_balance"}
+ANOMALIES = {
+    *re.findall(r'anomaly="([a-z_]+)"', getsource(decide)),
+    *re.findall(r'anomaly = "([a-z_]+)"', getsource(decide)),
+    *re.findall(r'_nothing_to_roll_back\(seen, "([a-z_]+)"\)', getsource(decide)),
+    *(word for word in ("unreadable", "foreign_instance") if f'"{word}"' in getsource(gate)),
+}
+
+
+def test_each_finding_is_explained() -> None:
+    """Somebody whose books are wrong finds what it means."""
+    assert len(FINDINGS) > 20
+    assert [kind for kind in FINDINGS if f"`{kind}`" not in PAGE] == []
+
+
+def test_each_kind_of_anomaly_has_something_to_do() -> None:
+    """What the ledger can keep is what anomalies.toml explains."""
+    assert len(ANOMALIES) > 20
+    assert set(anomaly_texts()) >= ANOMALIES

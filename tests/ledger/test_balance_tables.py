@@ -26,11 +26,6 @@ def url(database_url: str) -> str:
     return database_url
 
 
-def balance(url: str) -> int:
-    """Return what the player has."""
-    return int(rows(url, "SELECT balance FROM players")[0][0])
-
-
 def tables_of(url: str, prefix: str) -> list[Any]:
     """Return the tables that begin with *prefix*."""
     listed = "sqlite_master WHERE type = 'table' AND name" if is_sqlite(url) else "pg_tables WHERE tablename"
@@ -69,7 +64,7 @@ def test_a_second_prefix_moves_nothing(url: str) -> None:
         SqlLedger(url, accounts=TABLE, table_prefix="other_")
     with SqlLedger(url, accounts=TABLE) as ledger:  # The first prefix goes on, as often as it opens.
         assert ledger.apply(withdraw("b1", amount_cents=750)).replayed
-    assert balance(url) == 9_250
+    assert rows(url, "SELECT balance FROM players") == [(9_250,)]
 
 
 def test_shared_balances(url: str) -> None:

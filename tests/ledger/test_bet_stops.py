@@ -1,32 +1,23 @@
 """Stops of bets: no withdraw debits in any process, and everything else goes on (docs/decisions/0014, question 5)."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
-from game_operator.ledger.api import DEFAULT_TERMS, Outcome
-from game_operator.ledger.rules.book import Item
-from game_operator.ledger.steps import run as run_steps
+from game_operator.ledger import SqlLedger, Terms
+from game_operator.ledger.api import Outcome
 from game_operator.models.webhooks import WebhookCall
-from tests.ledger.test_fence import connected
+from tests.ledger.test_fence import connected, together
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.ledgers import funded, funded_async
 from tests.support.raw_sql import rows
 
 STOP: dict[str, str] = {"actor": "ann", "reason": "game pays too much"}
 NO_TERMS = Terms(account_of=lambda call: call.player_id)
-
-
-def together(ledger: SqlLedger, *calls: WebhookCall) -> list[Any]:
-    """Apply calls that share a commit."""
-    return run_steps(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
 
 
 def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> Outcome:
@@ -50,8 +41,7 @@ WAYS: dict[str, Way] = {
 @pytest.fixture
 def ledger(database_url: str) -> Any:
     """A ledger with bets in each state."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100) as ledger:
         for bet_id in ("open", "won", "lost", "back"):
             assert ledger.apply(withdraw(bet_id, amount_cents=500)).applied
         ledger.apply(withdraw("short", amount_cents=99_999))
@@ -142,8 +132,7 @@ def test_stops_at_once_leave_one(ledger: SqlLedger, database_url: str) -> None:
 
 async def test_awaited(database_url: str) -> None:
     """The same names, awaited."""
-    async with AsyncSqlLedger(database_url) as ledger:
-        await ledger.open_account("p1", Decimal(100))
+    async with funded_async(database_url, 100) as ledger:
         await ledger.apply(withdraw("first"))
         await ledger.stop_bets(**STOP)
         assert (await ledger.apply(withdraw("new"))).code == "LIMIT_EXCEEDED"
@@ -151,41 +140,9 @@ async def test_awaited(database_url: str) -> None:
         assert (await ledger.apply(withdraw("newer"))).applied
 
 
-_OTHER = """
-import sys
-from game_operator.ledger import SqlLedger
-from tests.support.calls import withdraw
-with SqlLedger(sys.argv[1]) as ledger:
-    print(ledger.apply(withdraw("before")).code, flush=True)
-    for line in sys.stdin:
-        print(ledger.apply(withdraw(line.strip())).code, flush=True)
-"""
-
-
-@pytest.mark.outside
-def test_a_stop_reaches_other_processes_at_once(ledger: SqlLedger, database_url: str) -> None:
-    """The very next withdraw of a process that runs already."""
-    command = [sys.executable, "-c", _OTHER, database_url]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
-        asked, answered = other.stdin, other.stdout
-        assert asked is not None
-        assert answered is not None
-
-        def ask(bet_id: str) -> str:
-            asked.write(f"{bet_id}\n")
-            return answered.readline().strip()
-
-        assert answered.readline().strip() == "None"
-        ledger.stop_bets(**STOP)
-        assert [ask(f"b{number}") for number in range(3)] == ["LIMIT_EXCEEDED"] * 3
-        ledger.start_bets(actor="bob", reason="fixed")
-        assert ask("after") == "None"
-        asked.close()
-
-
 @pytest.mark.drawn(4, database_url=("postgres",))
 def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url: str) -> None:
-    """Of bets from eight threads, none that began after the stop has debited."""
+    """Of bets from eight threads, none that began after another's stop has debited; its start is heard, too."""
     go_on = True
 
     def play(worker: int) -> list[str]:
@@ -208,3 +165,5 @@ def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url:
             assert ledger.apply(withdraw(f"x{number}", amount_cents=1)).code == "LIMIT_EXCEEDED"
         go_on = False
         assert [late for player in players for late in player.result()] == []
+        other.start_bets(actor="bob", reason="fixed")
+        assert ledger.apply(withdraw("after")).applied

@@ -3,27 +3,28 @@
 import logging
 import re
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError
-from game_operator.ledger import Outcome, Terms
+from game_operator.ledger import MemoryLedger, Outcome, Terms
 from game_operator.ledger.api import Account, account_of_parts
 from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
-    Needs,
     Posting,
     asks_operator,
     named_account,
 )
 from game_operator.ledger.rules.decide import identity_of
-from game_operator.models.webhooks import MovingCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.ledgers import store_of
 
 TERMS = Terms()
 
@@ -151,35 +152,6 @@ def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("call", "bets", "calls"),
-    [
-        pytest.param(withdraw(), {"b1"}, {("withdraw", "withdraw:bet:b1")}, id="withdraw"),
-        pytest.param(deposit(), {"b1"}, {("deposit", "deposit:bet:b1")}, id="deposit"),
-        pytest.param(claim(bet_id="b1"), set(), {("deposit", "claim-1")}, id="claim"),
-        pytest.param(rollback(tx_id="t"), {"b1"}, {("rollback", "t"), ("withdraw", "t")}, id="rollback"),
-        pytest.param(
-            rollback(tx_id=None),
-            {"b1"},
-            {("rollback", "withdraw:bet:b1"), ("withdraw", "withdraw:bet:b1")},
-            id="rollback without tx_id",
-        ),
-        pytest.param(
-            rollback(tx_id=None, action="RAIN"),
-            {"b1"},
-            {("rollback", "withdraw:rain:b1"), ("withdraw", "withdraw:rain:b1")},
-            id="rollback of a RAIN without tx_id",
-        ),
-        pytest.param(ask_balance(), set(), set(), id="balance"),
-    ],
-)
-def test_needs(call: WebhookCall, bets: set[str], calls: set[tuple[str, str]]) -> None:
-    """Rows are named before anything is known."""
-    needs = Needs("")
-    needs.add(call, TERMS)
-    assert (needs.bets, needs.calls, needs.accounts) == (bets, calls, {"p1"})
-
-
-@pytest.mark.parametrize(
     ("call", "with_may_bet", "with_after"),
     [(withdraw(), True, True), (deposit(), False, True), (rollback(), False, True), (ask_balance(), False, False)],
 )
@@ -297,3 +269,45 @@ def test_an_answer_that_is_not_a_key(answer: Any, key_parts: int, problem: str) 
     with pytest.raises(LedgerError, match=re.escape(problem)):
         named_account(withdraw(), terms, key_parts)
     assert named_account(withdraw(), Terms(account_of=lambda _: "a" * 256)) == "a" * 256
+
+
+# --- outcomes, and adjustments, by a ledger in memory ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "new_balance_cents", "problem"),
+    [
+        pytest.param(withdraw("b2", amount_cents=1_000), 0, "", id="all that there was"),
+        pytest.param(deposit("b1", amount_cents=0), 1_000, "", id="a loss closes a bet"),
+        pytest.param(withdraw("b2", amount_cents=1_001), None, "was refused with INSUFFICIENT_BALANCE", id="refused"),
+        pytest.param(withdraw("b2", player_id="p9"), None, "was refused with PLAYER_NOT_FOUND", id="nobody"),
+        pytest.param(withdraw("b1"), None, "is a repeat", id="repeated"),
+        pytest.param(ask_balance("p1"), None, "moved nothing", id="only asked"),
+    ],
+)
+def test_a_new_balance_is_a_number_or_an_error(
+    call: MovingCall | BalanceCall, new_balance_cents: int | None, problem: str
+) -> None:
+    """Whoever reads it after a call that moved nothing has forgotten a case (docs/decisions/0014)."""
+    with MemoryLedger({"p1": 1_500}) as ledger:
+        ledger.apply(withdraw("b1"))
+        outcome = ledger.apply(call)
+        assert outcome.balance_amount == outcome.reply().balance
+        if new_balance_cents is not None:
+            assert outcome.new_balance_cents == outcome.balance_cents == new_balance_cents
+            return
+        with pytest.raises(LedgerError, match=f"The call {problem}, so there is no new balance. Ask outcome.applied"):
+            _ = outcome.new_balance_cents
+        assert (outcome.balance_amount is None) == (call.player_id == "p9")
+
+
+def test_an_adjustment_below_zero_of_a_negative_balance() -> None:
+    """Only what takes money is refused below zero: paying in is not. An adjustment of nothing is recorded."""
+    ledger = MemoryLedger({"p1": 0})
+    store_of(ledger)._connection.execute("UPDATE game_operator_accounts SET balance_cents = -500")
+    assert ledger.adjust("p1", Decimal("1.00"), reference="a") == -400
+    with pytest.raises(LedgerError, match="below zero"):
+        ledger.adjust("p1", Decimal("-0.01"), reference="b")
+    assert ledger.adjust("p1", Decimal(0), reference="c") == -400
+    with pytest.raises(LedgerError, match="belongs to"):
+        ledger.adjust("p1", Decimal("0.01"), reference="c")

@@ -49,11 +49,6 @@ class Damage(NamedTuple):
     where: str = "1 = 1"
     since: str | None = None
 
-    @property
-    def column_of_time(self) -> str:
-        """The column that says of which day a row is, or ""."""
-        return {"postings": "at_millis", "calls": "at_millis", "bets": "opened_at_millis"}.get(self.table, "")
-
 
 _IN_POSTINGS = f"id > ({_MARK}'checkpoint_position')"
 _AFTER = f"> ({_MARK}'checkpoint_millis')"
@@ -185,7 +180,8 @@ class History:
         if not is_news or kind.table != "postings":  # What is sealed as it is must stay so.
             self._found_in_time(said)
         damage(self.calendar.url, undo)
-        self._sound_again(said)
+        report = self.maintain()
+        assert report.sound, (said, report.findings)
         self.damaged += 1
 
     def _row(self, kind: Damage) -> tuple[str, bool] | None:
@@ -194,8 +190,8 @@ class History:
         where, keys = kind.where, _KEYS[kind.table]
         if kind.since is not None:
             where += f" AND {'' if wants_news or kind.since == '1 = 1' else 'NOT '}{kind.since}"
-        if kind.column_of_time:
-            where += f" AND {kind.column_of_time} < {self.calendar() // DAY_MILLIS * DAY_MILLIS}"
+        if kind.table in _TIMES:
+            where += f" AND {_TIMES[kind.table]} < {self.calendar() // DAY_MILLIS * DAY_MILLIS}"
         sql = f"SELECT {', '.join(keys)} FROM {{p}}{kind.table} AS {kind.table} WHERE {where}"
         found = rows(self.calendar.url, sql)
         if not found:
@@ -216,10 +212,6 @@ class History:
                 return
         raise AssertionError(f"not found within {_DAYS} days: {said}")
 
-    def _sound_again(self, said: str) -> None:
-        report = self.maintain()
-        assert report.sound, (said, report.findings)
-
     def check(self) -> None:
         """The books are sound both ways, and hold what the model does."""
         news, full = self.ledger.verify(), self.ledger.verify(full=True)
@@ -235,6 +227,8 @@ class History:
         assert full.bets == states
 
 
+#: The column that says of which day a row is.
+_TIMES = {"postings": "at_millis", "calls": "at_millis", "bets": "opened_at_millis"}
 _KEYS = {
     "postings": ("id",),
     "calls": ("source", "operation", "tx_id"),

@@ -1,13 +1,12 @@
 """How PostgreSQL finds what calls need: by key, also with plans that were made while the tables were empty."""
 
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 
 import psycopg
 import pytest
 
-from game_operator.ledger import SqlLedger
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.ledgers import funded
 
 pytestmark = pytest.mark.outside
 
@@ -32,9 +31,8 @@ def test_new_tables_are_not_walked(postgres_url: str, callers: int) -> None:
             for each in back
         ),
     ]
-    with SqlLedger(postgres_url) as ledger, ThreadPoolExecutor(callers) as pool:
-        for player in range(_PLAYERS):
-            ledger.open_account(f"p{player}", Decimal(1_000))
+    players = (f"p{number}" for number in range(_PLAYERS) if number != 1)
+    with funded(postgres_url, 1_000, *players) as ledger, ThreadPoolExecutor(callers) as pool:
         for _ in pool.map(ledger.apply, calls):
             pass
     with psycopg.connect(postgres_url) as connection:

@@ -1,13 +1,13 @@
 """Clocks that were wrong: accounts left in the future, and days that would be closed or dropped too early."""
 
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 
 from game_operator.errors import LedgerError
 from game_operator.ledger import SqlLedger, TableAccounts
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.retention import drop
 
@@ -25,9 +25,9 @@ def now_of(url: str) -> int:
     return int(rows(url, "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")[0][0])
 
 
-def opened(url: str, accounts: TableAccounts | None = None) -> SqlLedger:
-    """Return a ledger whose clock is right."""
-    return SqlLedger(url, clock_millis=lambda: NOW, accounts=accounts)
+def opened(url: str) -> SqlLedger:
+    """Return a ledger whose clock is right, in which p1 and p2 have 100.00 each."""
+    return funded(url, 100, "p2", clock_millis=lambda: NOW)
 
 
 def moved(url: str, millis: int) -> None:
@@ -48,7 +48,6 @@ BEHIND = [pytest.param(31 * DAY, True, id="over 30 days"), pytest.param(29 * DAY
 def test_maintain_refuses_a_clock_that_is_ahead(database_url: str, millis: int, refused: bool) -> None:
     """Or a ledger that nobody called for so long: days that are not over would be closed, and young ones dropped."""
     with opened(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
         moved(database_url, -millis)
         if refused:
             with pytest.raises(LedgerError, match=r"is 31 days old by the clock here"):
@@ -62,8 +61,6 @@ def test_maintain_refuses_a_clock_that_is_ahead(database_url: str, millis: int, 
 def test_an_account_comes_back_from_the_future(database_url: str) -> None:
     """Its next movements have the time it is; the books are sound before, between and after, and are pruned."""
     with opened(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.open_account("p2", Decimal(100))
         ledger.apply(withdraw("b1"))
         moved(database_url, 365 * DAY)
         now = now_of(database_url)
@@ -88,7 +85,6 @@ def test_an_account_comes_back_from_the_future(database_url: str) -> None:
 def test_a_correction_excuses_nothing_else(database_url: str, at: str) -> None:
     """A time that goes back among the postings before it, or among those after it, is a finding as ever."""
     with opened(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
         for bet in ("b1", "b2"):
             ledger.apply(withdraw(bet))
         moved(database_url, 365 * DAY)
@@ -105,7 +101,8 @@ def test_in_the_operators_own_table(database_url: str) -> None:
     """Where the ledger keeps the time beside their balance."""
     run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
     run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
-    with opened(database_url, TableAccounts(table="players", key="id", balance="balance")) as ledger:
+    accounts = TableAccounts(table="players", key="id", balance="balance")
+    with SqlLedger(database_url, clock_millis=lambda: NOW, accounts=accounts) as ledger:
         ledger.apply(withdraw("b1"))
         moved(database_url, 365 * DAY)
         ledger.correct_time("p1")

@@ -3,15 +3,14 @@
 import enum
 import logging
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import MovingCall
 from game_operator.wallet import Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.ledgers import funded
 from tests.support.raw_sql import rows
 
 KEPT = "SELECT operation, tx_id, instance_id, game, currency FROM {p}calls WHERE operation <> 'open' ORDER BY at_millis"
@@ -49,8 +48,7 @@ def played(wallet: Any) -> None:
 @pytest.mark.parametrize("after", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
 def test_kept_with_calls_and_bets(database_url: str, after: Any) -> None:
     """A call keeps what it reported and its currency; a bet keeps the currency of its withdraw."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100) as ledger:
         played(Wallet(ledger, currency_of=by_operation, after=after))
         assert [(bet.bet_id, bet.currency, bet.state) for bet in ledger.bets()] == [
             ("b1", "EUR", "CLOSED"),
@@ -97,8 +95,7 @@ ANSWERS: dict[str, tuple[Callable[[MovingCall], Any], str | None, str]] = {
 @pytest.mark.parametrize("after", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
 def test_a_wrong_answer_refuses_nothing(url: str, after: Any, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the currency is unknown; the money moves."""
-    with SqlLedger(url) as ledger, caplog.at_level(logging.ERROR, "game_operator.ledger"):
-        ledger.open_account("p1", Decimal(100))
+    with funded(url, 100) as ledger, caplog.at_level(logging.ERROR, "game_operator.ledger"):
         for number, (answer, (currency_of, currency, logged)) in enumerate(ANSWERS.items(), 1):
             caplog.clear()
             wallet = Wallet(ledger, currency_of=currency_of, after=after)

@@ -1,7 +1,7 @@
 """Partitions of postings by day on PostgreSQL: made, archived and dropped, without rights to make tables."""
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -19,10 +19,10 @@ from game_operator.ledger.books.maintain import Maintenance
 from game_operator.ledger.books.retention import fold_day, make_day, missing_days, partitioned_days
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
-from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import damage, rows, run
+from tests.support.ledgers import funded
+from tests.support.raw_sql import damage, rows, run, wait_for_a_lock
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.outside, pytest.mark.usefixtures("few_days")]
 
 P = "game_operator_"
 EPOCH = date(1970, 1, 1)
@@ -68,42 +68,19 @@ def age(url: str, days: int) -> date:
     return day
 
 
-@pytest.fixture(scope="module")
-def template(postgres: PostgresServer) -> Iterator[str]:
-    """A database with one bet that was settled: what changes tables gets a copy of it, quicker made than tables."""
-    url = postgres.create_database()
-    with SqlLedger(url) as opened:
-        opened.open_account("p1", Decimal(100))
-        assert opened.apply(withdraw("b1")).applied
-        assert opened.apply(deposit("b1")).applied
-    yield url
-    postgres.drop_database(url)
-
-
-@pytest.fixture
-def postgres_url(postgres: PostgresServer, template: str) -> Iterator[str]:
-    """The URL of such a copy."""
-    with postgres.lent_database(template=template) as url:
-        yield url
-
-
 @pytest.fixture
 def ledger(postgres_url: str) -> Iterator[SqlLedger]:
     """A ledger with one bet that was settled."""
-    with SqlLedger(postgres_url) as opened:
+    with funded(postgres_url, 100) as opened:
+        assert opened.apply(withdraw("b1")).applied
+        assert opened.apply(deposit("b1")).applied
         yield opened
 
 
-def close_and_seal(ledger: SqlLedger, ahead: int = 1) -> None:
-    """
-    Close all days that are over, and seal what is stored; a posting of today says that the clock is right.
-
-    Fewer days are made ahead than usual: each is a table, which takes the server long.
-    """
+def close_and_seal(ledger: SqlLedger) -> None:
+    """Close all days that are over, and seal what is stored; a posting of today says that the clock is right."""
     ledger.open_account("p2", Decimal(1))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(missing_days, "__defaults__", (ahead,))
-        ledger.maintain()
+    ledger.maintain()
 
 
 def is_sound_but_for_a_digest(ledger: SqlLedger) -> bool:
@@ -288,13 +265,7 @@ def test_a_sequence_that_begins_anew_is_set_by_the_next_call(ledger: SqlLedger, 
 # --- beside traffic ---------------------------------------------------------------------------------------------------
 
 
-KILLED: dict[str, Callable[[str], Any]] = {
-    "make": lambda day: make_day(P, day),
-    "fold": lambda day: fold_day(P, number(date.fromisoformat(day))),
-}
-
-
-@pytest.mark.parametrize("name", KILLED)
+@pytest.mark.parametrize("name", ["make", "fold"])
 def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgres_url: str, name: str) -> None:
     """All is done again from the beginning, and the books are sound in between."""
     day = str(today() + timedelta(20)) if name == "make" else str(age(postgres_url, 100))
@@ -307,7 +278,8 @@ def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgr
             doomed.commit()
     assert rows(postgres_url, PARTS) == parts
     assert ledger.verify(full=True).sound
-    assert ledger._write(lambda: KILLED[name](day)) in ("made", ("", 3))
+    again = partial(make_day, P, day) if name == "make" else partial(fold_day, P, number(date.fromisoformat(day)))
+    assert ledger._write(again) == ("made" if name == "make" else ("", 3))
     assert is_sound_but_for_a_digest(ledger)
 
 
@@ -331,8 +303,7 @@ def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, name: st
         other.execute("SELECT to_regclass(%s)", [part(date.fromisoformat(day))])
         first.execute(call)
         answer = thread.submit(lambda: other.execute(call).fetchone())
-        while rows(postgres_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == []:
-            assert not answer.done()
+        wait_for_a_lock(postgres_url)
         first.commit()
         assert answer.result() == (expected,)
     assert is_sound_but_for_a_digest(ledger)

@@ -44,6 +44,7 @@ PATIENT = Profile(early_deposit_code="SYSTEM_ERROR")
 
 RAIN = withdraw(action="RAIN", tx_id="withdraw:bet:b1")
 TOO_MUCH = withdraw(amount_cents=TOO_MUCH_CENTS)
+STRANGERS = withdraw(player_id="p3")
 #: Calls about b2 by the tx_ids of b1.
 WITHDRAW_2, DEPOSIT_2 = withdraw("b2", tx_id=withdraw().tx_id), deposit("b2", tx_id=deposit().tx_id)
 #: The anomalies that several cells leave.
@@ -61,10 +62,16 @@ def row(
     to: BetState | None = None,
     anomaly: str = "",
     owed: int | None = None,
+    again: bool = False,
     why: str,
 ) -> Any:  # Any: what pytest.param returns has no public name.
-    """Return a cell of the table: *call* on a bet in *state*; *to* is its state afterwards if that changes."""
-    return pytest.param(state, call, code, delta, to, anomaly, owed, id=f"{state}: {call.operation}: {why}")
+    """
+    Return a cell of the table: *call* on a bet in *state*.
+
+    *to* is its state afterwards if that changes, and *again* whether the call is known.
+    """
+    did = Effect(code, delta, None, to, anomaly, owed, applied=bool(delta) or to is CLOSED, replayed=again)
+    return pytest.param(state, call, did, id=f"{state}: {call.operation}: {why}")
 
 
 WITHDRAWS = [
@@ -73,8 +80,8 @@ WITHDRAWS = [
     row("unseen", withdraw(amount_cents=OPENING_CENTS + 1), TOO_LITTLE, to=DECLINED, why="a cent too much"),
     row("unseen", RAIN, None, delta=-WAGER_CENTS, to=SPENT, why="a rain is spent"),
     row("unseen", withdraw(player_id="nobody"), NO_PLAYER, to=DECLINED, why="unknown player"),
-    row("OPEN", withdraw(), None, why="the same"),
-    row("OPEN", withdraw(game="g", round_id="r", instance_id="i"), None, why="the same, told otherwise"),
+    row("OPEN", withdraw(), None, again=True, why="the same"),
+    row("OPEN", withdraw(game="g", round_id="r", instance_id="i"), None, again=True, why="the same, told otherwise"),
     row("OPEN", withdraw(tx_id="t"), DUPLICATE, anomaly="second_withdraw", why="other tx_id"),
     row("OPEN", withdraw(amount_cents=1), DUPLICATE, anomaly=CONFLICTING, why="other amount"),
     row("OPEN", withdraw(player_id="p2"), DUPLICATE, anomaly=CONFLICTING, why="other player"),
@@ -82,12 +89,12 @@ WITHDRAWS = [
     row("OPEN", WITHDRAW_2, DUPLICATE, anomaly=CONFLICTING, why="its tx_id for another bet"),
     row("OPEN", withdraw(player_id="nobody", tx_id="t"), NO_PLAYER, why="unknown player"),
     row("OPEN", withdraw(player_id="nobody"), DUPLICATE, anomaly=CONFLICTING, why="unknown player, after check 2"),
-    row("SPENT", RAIN, None, why="the same"),
+    row("SPENT", RAIN, None, again=True, why="the same"),
     row("SPENT", withdraw(tx_id="t"), DUPLICATE, anomaly="second_withdraw", why="other tx_id"),
-    row("CLOSED", withdraw(), None, why="the same"),
+    row("CLOSED", withdraw(), None, again=True, why="the same"),
     row("CLOSED", withdraw(tx_id="t"), DUPLICATE, anomaly="second_withdraw", why="other tx_id"),
     row("CLOSED", withdraw(amount_cents=1), DUPLICATE, anomaly=CONFLICTING, why="other amount"),
-    row("ROLLED_BACK", withdraw(), CANCELLED, why="the same"),
+    row("ROLLED_BACK", withdraw(), CANCELLED, again=True, why="the same"),
     row("ROLLED_BACK", withdraw(tx_id="t"), CANCELLED, why="other tx_id"),
     row("ROLLED_BACK", withdraw(amount_cents=1), DUPLICATE, anomaly=CONFLICTING, why="other amount, after check 2"),
     row("TOMBSTONE", withdraw(), CANCELLED, why="late"),
@@ -97,7 +104,7 @@ WITHDRAWS = [
     row("TOMBSTONE", RAIN, CANCELLED, why="late, other action"),
     row("TOMBSTONE", withdraw(player_id="nobody"), NO_PLAYER, why="unknown player"),
     row("TOMBSTONE", WITHDRAW_2, DUPLICATE, anomaly=CONFLICTING, why="the tx_id that it keeps, for another bet"),
-    row("DECLINED", TOO_MUCH, TOO_LITTLE, why="the same"),
+    row("DECLINED", TOO_MUCH, TOO_LITTLE, again=True, why="the same"),
     row("DECLINED", withdraw(tx_id="t"), DUPLICATE, anomaly="second_withdraw", why="other tx_id, with enough money"),
     row("DECLINED", withdraw(), DUPLICATE, anomaly=CONFLICTING, why="other amount"),
     row("DECLINED", withdraw(player_id="nobody", tx_id="t"), NO_PLAYER, why="unknown player"),
@@ -114,8 +121,8 @@ DEPOSITS = [
     row("OPEN", deposit(player_id="nobody"), NO_PLAYER, anomaly="unknown_player", why="unknown player"),
     row("SPENT", deposit(), ALREADY_CLOSED, anomaly="deposit_of_spent_bet", why="no deposit settles it"),
     row("SPENT", deposit(player_id="p2"), ALREADY_CLOSED, anomaly="deposit_of_spent_bet", why="other player"),
-    row("CLOSED", deposit(), None, why="the same"),
-    row("CLOSED", deposit(round_id="r", won_cents=1), None, why="the same, told otherwise"),
+    row("CLOSED", deposit(), None, again=True, why="the same"),
+    row("CLOSED", deposit(round_id="r", won_cents=1), None, again=True, why="the same, told otherwise"),
     row("CLOSED", deposit(tx_id="t"), ALREADY_CLOSED, anomaly=SECOND, why="other tx_id"),
     row("CLOSED", deposit(amount_cents=1), DUPLICATE, anomaly="conflicting_deposit", why="other amount"),
     row("CLOSED", deposit(player_id="p2"), DUPLICATE, anomaly="conflicting_deposit", why="its tx_id, p2"),
@@ -159,17 +166,17 @@ ROLLBACKS = [
     row("CLOSED", rollback(player_id="p2"), NO_BET, anomaly=DISAGREES, why="other player"),
     row("CLOSED, by us", rollback(), ALREADY_CLOSED, anomaly=PAID, owed=WAGER_CENTS - WON_CENTS, why="agrees"),
     row("CLOSED, by us", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
-    row("ROLLED_BACK, by us", rollback(), None, why="the first"),
-    row("ROLLED_BACK, by us", rollback(tx_id=None), None, why="the first, no tx_id"),
+    row("ROLLED_BACK, by us", rollback(), None, again=True, why="the first"),
+    row("ROLLED_BACK, by us", rollback(tx_id=None), None, again=True, why="the first, no tx_id"),
     row("ROLLED_BACK, by us", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
     row("ROLLED_BACK, by us", rollback(player_id="p2"), NO_BET, anomaly=DISAGREES, why="player"),
-    row("ROLLED_BACK", rollback(), None, why="the same"),
-    row("ROLLED_BACK", rollback(tx_id=None), None, why="the same, no tx_id"),
-    row("ROLLED_BACK", rollback(amount_cents=1, round_id="r"), None, why="the same, told otherwise"),
+    row("ROLLED_BACK", rollback(), None, again=True, why="the same"),
+    row("ROLLED_BACK", rollback(tx_id=None), None, again=True, why="the same, no tx_id"),
+    row("ROLLED_BACK", rollback(amount_cents=1, round_id="r"), None, again=True, why="the same, told otherwise"),
     row("ROLLED_BACK", rollback(tx_id="t"), NO_BET, anomaly=DISAGREES, why="other tx_id"),
     row("ROLLED_BACK", rollback(player_id="p2"), DUPLICATE, anomaly="conflicting_rollback", why="other player"),
     row("ROLLED_BACK", rollback("b2"), DUPLICATE, anomaly="conflicting_rollback", why="its tx_id for another bet"),
-    row("TOMBSTONE", rollback(), NO_BET, anomaly=UNDEBITED, why="the same"),
+    row("TOMBSTONE", rollback(), NO_BET, anomaly=UNDEBITED, again=True, why="the same"),
     row("TOMBSTONE", rollback(tx_id="t"), NO_BET, anomaly=UNDEBITED, why="other tx_id"),
     row("TOMBSTONE", rollback(player_id="p2"), DUPLICATE, anomaly="conflicting_rollback", why="other player"),
     row("TOMBSTONE", rollback(player_id="p2", tx_id="t"), NO_BET, anomaly=UNDEBITED, why="other player and tx_id"),
@@ -189,14 +196,12 @@ def after(*calls: WebhookCall, rules: Profile | None = None) -> Book:
     return book
 
 
-@pytest.mark.parametrize(("state", "call", "code", "delta", "to", "anomaly", "owed"), WITHDRAWS + DEPOSITS + ROLLBACKS)
-def test_every_cell(
-    state: str, call: MovingCall, code: str | None, delta: int, to: BetState | None, anomaly: str, owed: int | None
-) -> None:
+@pytest.mark.parametrize(("state", "call", "did"), WITHDRAWS + DEPOSITS + ROLLBACKS)
+def test_every_cell(state: str, call: MovingCall, did: Effect) -> None:
     """A withdraw deducts, a deposit credits, a rollback reverses, once each and in any order (spec §3)."""
     book = book_in(_STATES[state])
     before = book.bets["b1"].state if "b1" in book.bets else None
-    assert effect_of(book, call) == Effect(code, delta, before, to or before, anomaly, owed)
+    assert effect_of(book, call) == did._replace(before=before, after=did.after or before)
 
 
 @pytest.mark.parametrize("written", [written_decide, written_note], ids=["docstring", "decision note"])
@@ -259,7 +264,11 @@ def test_early_deposit_code(player_id: str) -> None:
 
 
 def test_the_withdraws_bytes_are_no_rollback() -> None:
-    """The signature covers the body and not the path: a losing bet's withdraw must not become its refund."""
+    """
+    The signature covers the body and not the path: a losing bet's withdraw must not become its refund.
+
+    A service whose two bodies coincide says so in the profile.
+    """
     body = b'{"the": "bytes"}'
     first = replace(withdraw(), body=body)
     copied = replace(rollback(), body=body)
@@ -269,15 +278,7 @@ def test_the_withdraws_bytes_are_no_rollback() -> None:
     assert outcome.balance_cents == OPENING_CENTS - WAGER_CENTS
     assert effect_of(book, replace(rollback(), body=b"{}")).after is ROLLED_BACK
     assert effect_of(book, copied).code == "INVALID_REQUEST"
-
-
-def test_the_withdraws_bytes_may_be_a_rollback() -> None:
-    """A service whose two bodies coincide says so in the profile."""
-    body = b'{"the": "bytes"}'
-    allowed = Profile(rollback_may_equal_withdraw=True)
-    assert (
-        effect_of(after(replace(withdraw(), body=body)), replace(rollback(), body=body), allowed).after is ROLLED_BACK
-    )
+    assert effect_of(after(first), copied, Profile(rollback_may_equal_withdraw=True)).after is ROLLED_BACK
 
 
 @pytest.mark.parametrize("state", ["DECLINED", "TOMBSTONE"])
@@ -364,21 +365,20 @@ def test_a_decline_of_an_account_that_is_gone() -> None:
 @pytest.mark.parametrize("gone", ["bets", "accounts"])
 def test_books_that_contradict_themselves(gone: str) -> None:
     """A known call whose bet or account is missing moves nothing and is an alarm."""
-    for call in (withdraw(), rollback()):
-        book = after(withdraw(), rollback()) if call.operation == "rollback" else after(withdraw())
+    for calls in ((withdraw(),), (withdraw(), rollback())):
+        book = after(*calls)
         getattr(book, gone).clear()
-        effect = effect_of(book, call)
+        effect = effect_of(book, calls[-1])
         assert (effect.code, effect.anomaly) == ("SYSTEM_ERROR", "damaged_books")
 
 
-def test_a_withdraw_kept_for_a_bet_that_is_missing() -> None:
+@pytest.mark.parametrize("known", [withdraw(), rollback()], ids=["known", "kept"])
+def test_a_withdraw_kept_for_a_bet_that_is_missing(known: MovingCall) -> None:
     """A rollback of an unseen bet whose own withdraw is known, or kept: damaged, and no second tombstone."""
-    for calls in ((withdraw(),), (rollback(),)):
-        book = after(*calls)
-        book.bets.clear()
-        book.calls.pop(("rollback", withdraw().tx_id), None)
-        assert effect_of(book, rollback()).anomaly == "damaged_books"
-        assert effect_of(book, withdraw()).anomaly == "damaged_books"
+    book = after(known)
+    book.bets.clear()
+    book.calls.pop(("rollback", withdraw().tx_id), None)
+    assert effect_of(book, rollback()).anomaly == effect_of(book, withdraw()).anomaly == "damaged_books"
 
 
 # --- check 5 ----------------------------------------------------------------------------------------------------------
@@ -499,8 +499,9 @@ def test_a_claim_touches_no_bet(state: str, action: str) -> None:
     book = book_in(_STATES[state])
     bets = dict(book.bets)
     call = claim("", bet_id="b1", action=action)
-    assert effect_of(book, call).delta_cents == 300
-    assert effect_of(book, call)[:2] == (None, 0)
+    first, again = effect_of(book, call), effect_of(book, call)
+    assert (first.delta_cents, first.applied, first.replayed) == (300, True, False)
+    assert (again.code, again.delta_cents, again.replayed) == (None, 0, True)
     assert book.bets == bets
     assert call.tx_id == f"deposit:{action.lower()}:b1"
 
@@ -556,7 +557,7 @@ def test_the_sum_of_a_claims_free_bets(won: tuple[int | None, ...], anomaly: str
     from game_operator.models.webhooks import FreeBet
 
     call = claim(free_bets=tuple(FreeBet(won_cents=cents) for cents in won))
-    assert effect_of(after(), call) == Effect(None, 300, None, None, anomaly)
+    assert effect_of(after(), call) == Effect(None, 300, None, None, anomaly, applied=True)
 
 
 # --- what is told: balance and time -----------------------------------------------------------------------------------
@@ -619,53 +620,35 @@ def test_a_repeat_by_now_or_word_for_word(first: MovingCall, between: MovingCall
     assert now.anomaly == old.anomaly == ("rollback_of_undebited_bet" if first.operation == "rollback" else "")
 
 
-def test_word_for_word_is_for_settled_bets_too() -> None:
-    """A repeated deposit and a repeated rollback; and an adopted deposit is told as it was adopted."""
-    for calls in ((withdraw(), deposit()), (withdraw(), rollback())):
-        book = after(*calls, claim())
-        outcome = book.apply(calls[1], Terms(rules=VERBATIM), clock_millis=3_000)
-        settled = OPENING_CENTS - WAGER_CENTS + (WON_CENTS if calls[1].operation == "deposit" else WAGER_CENTS)
-        assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, settled, 1_001)
-        assert outcome.replayed
+LENIENT_TOO = replace(LENIENT, duplicate_reply="verbatim")
+OWN_TOO = replace(OWN, duplicate_reply="verbatim")
+SETTLED_CENTS = OPENING_CENTS - WAGER_CENTS + WON_CENTS
+#: What came before, a repeat, the rules, and what it is told.
+REPEATS: dict[str, tuple[list[WebhookCall], MovingCall, Profile, tuple[str | None, int | None, int]]] = {
+    "a deposit": ([withdraw(), deposit(), claim()], deposit(), VERBATIM, (None, SETTLED_CENTS, 1_001)),
+    "a rollback": ([withdraw(), rollback(), claim()], rollback(), VERBATIM, (None, OPENING_CENTS, 1_001)),
+    "a lenient success": ([rollback(), claim()], rollback(), LENIENT_TOO, (None, OPENING_CENTS, 1_000)),
+    # A rollback of a bet rolled back is told today's balance, also word for word.
+    "own": (
+        [withdraw(), rollback(tx_id="r"), claim()],
+        rollback(tx_id="s"),
+        OWN_TOO,
+        (None, OPENING_CENTS + 300, 3_000),
+    ),
+    # PLAYER_NOT_FOUND carries no balance, of then or of now.
+    "an unknown player, then": ([STRANGERS], STRANGERS, VERBATIM, (NO_PLAYER, None, 1_000)),
+    "an unknown player, now": ([STRANGERS], STRANGERS, Profile(), (NO_PLAYER, None, 3_000)),
+}
 
 
-@pytest.mark.parametrize("rules", [VERBATIM, Profile()], ids=["verbatim", "current"])
-def test_nothing_is_told_of_a_player_who_was_unknown(rules: Profile) -> None:
-    """PLAYER_NOT_FOUND carries no balance, of then or of now."""
-    book = after(withdraw(player_id="p3"))
+@pytest.mark.parametrize(("calls", "repeat", "rules", "told"), REPEATS.values(), ids=REPEATS)
+def test_what_a_repeat_is_told(calls: list[WebhookCall], repeat: MovingCall, rules: Profile, told: Any) -> None:
+    """Word for word, or by today's balance, after all that came between."""
+    book = after(*calls, rules=rules)
     book.accounts["p3"] = Account("p3", 7)
-    outcome = book.apply(withdraw(player_id="p3"), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents) == ("PLAYER_NOT_FOUND", None)
-    assert outcome.at_millis == (1_000 if rules is VERBATIM else 3_000)
-
-
-@pytest.mark.parametrize(
-    ("state", "call", "applied", "replayed"),
-    [
-        pytest.param("unseen", withdraw(), True, False, id="debit"),
-        pytest.param("unseen", TOO_MUCH, False, False, id="decline"),
-        pytest.param("unseen", rollback(), False, False, id="tombstone"),
-        pytest.param("unseen", claim(), True, False, id="claim"),
-        pytest.param("OPEN", withdraw(), False, True, id="repeated withdraw"),
-        pytest.param("OPEN", deposit(), True, False, id="credit"),
-        pytest.param("OPEN", rollback(), True, False, id="refund"),
-        pytest.param("OPEN", rollback(tx_id="t"), False, False, id="refused"),
-        pytest.param("CLOSED", deposit(), False, True, id="repeated deposit"),
-        pytest.param("CLOSED, by us", deposit(), False, False, id="adopted deposit"),
-        pytest.param("ROLLED_BACK", rollback(), False, True, id="repeated rollback"),
-        pytest.param("ROLLED_BACK", withdraw(), False, True, id="repeated withdraw of a bet rolled back"),
-        pytest.param("ROLLED_BACK", withdraw(tx_id="t"), False, False, id="other withdraw of a bet rolled back"),
-        pytest.param("TOMBSTONE", withdraw(), False, False, id="late withdraw"),
-        pytest.param("TOMBSTONE", rollback(), False, True, id="repeated early rollback"),
-        pytest.param("TOMBSTONE", rollback(tx_id="t"), False, False, id="other early rollback"),
-        pytest.param("DECLINED", TOO_MUCH, False, True, id="repeated decline"),
-        pytest.param("DECLINED", rollback(), False, False, id="rollback of a decline"),
-    ],
-)
-def test_applied_and_replayed(state: str, call: MovingCall, applied: bool, replayed: bool) -> None:
-    """An outcome says whether this very call moved something, and whether it is a known one."""
-    outcome = book_in(_STATES[state]).apply(call, Terms(), clock_millis=2_000)
-    assert (outcome.applied, outcome.replayed) == (applied, replayed)
+    outcome = book.apply(repeat, Terms(rules=rules), clock_millis=3_000)
+    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == told
+    assert (outcome.replayed, outcome.anomaly) == (True, "")
 
 
 @pytest.mark.parametrize(("rules", "player_id"), [(Profile(), "nobody"), (LENIENT, "p1"), (Profile(), "p1")])
@@ -677,16 +660,6 @@ def test_an_early_rollback_is_a_repeat_the_second_time(rules: Profile, player_id
     assert [each.replayed for each in outcomes] == [False, True, False]
 
 
-def test_a_lenient_success_is_repeated_word_for_word() -> None:
-    """SUCCESS to an early rollback is an answer like others."""
-    rules = Profile(unknown_rollback="success", duplicate_reply="verbatim")
-    book = after(rollback(), rules=rules)
-    book.apply(claim(), Terms(), clock_millis=2_000)
-    outcome = book.apply(rollback(), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS, 1_000)
-    assert (outcome.replayed, outcome.anomaly) == (True, "")
-
-
 def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     """It is one call with the rollback that names it, and keeps the tx_id from another bet's."""
     book = after(withdraw(tx_id="t"), rollback(tx_id=None))
@@ -694,15 +667,6 @@ def test_a_rollback_without_tx_id_is_known_by_its_withdraws() -> None:
     assert book.apply(rollback(tx_id="t"), Terms(), clock_millis=1_000).replayed
     assert effect_of(book, rollback("b2", tx_id="t")).code == "DUPLICATE_TRANSACTION"
     assert effect_of(book, rollback(player_id="p2", tx_id=None)).code == "DUPLICATE_TRANSACTION"
-
-
-def test_own_rollbacks_are_repeats_of_each_other() -> None:
-    """Of a bet rolled back, another rollback with an own tx_id is SUCCESS by today's balance, also word for word."""
-    rules = Profile(rollback_tx_id="own", duplicate_reply="verbatim")
-    book = after(withdraw(), rollback(tx_id="r1"), claim(), rules=rules)
-    outcome = book.apply(rollback(tx_id="r2"), Terms(rules=rules), clock_millis=3_000)
-    assert (outcome.code, outcome.balance_cents, outcome.at_millis) == (None, OPENING_CENTS + 300, 3_000)
-    assert outcome.replayed
 
 
 # --- what is stored ---------------------------------------------------------------------------------------------------

@@ -5,11 +5,10 @@ import pickle
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from decimal import Decimal
-from itertools import count
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
@@ -18,51 +17,26 @@ from psycopg.conninfo import conninfo_to_dict
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.django import DjangoLedger, address_in_django
+from tests.support.callers import django_alias, django_settings
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows
 
 Settings = dict[str, Any]
 SECRET = "p@ss/w0rd %41+&x"
-_ALIASES = count(1)
-
-
-def settings_of(url: str) -> Settings:
-    """Return the entry of DATABASES for the database at *url*."""
-    if is_sqlite(url):
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": path_in(url)}
-    parts = urlsplit(url)
-    server = {name.upper(): values[0] for name, values in parse_qs(parts.query).items()}
-    return {"ENGINE": "django.db.backends.postgresql", "NAME": parts.path.lstrip("/"), **server}
 
 
 @pytest.fixture
 def added() -> Iterator[Callable[[Settings], str]]:
     """Adds a database to Django's settings, and returns its alias."""
-    from django.apps import apps
-    from django.conf import settings
-    from django.db import connections
-
-    if not settings.configured:
-        settings.configure()
-    apps.populate(settings.INSTALLED_APPS)
-    aliases = []
-
-    def add(entry: Settings) -> str:
-        aliases.append(alias := f"ledger_{next(_ALIASES)}")
-        connections.settings[alias] = connections.configure_settings({"default": {}, alias: entry})[alias]
-        return alias
-
-    yield add
-    for alias in aliases:
-        connections[alias].close()
-        del connections.settings[alias]
+    with ExitStack() as aliases:
+        yield lambda entry: aliases.enter_context(django_alias(entry))
 
 
 @pytest.fixture
 def alias(added: Callable[[Settings], str], database_url: str) -> str:
     """Django's name of an empty database of each kind."""
-    return added(settings_of(database_url))
+    return added(django_settings(database_url))
 
 
 def django(alias: str) -> Any:  # Any: Django has no types.
@@ -118,9 +92,9 @@ def test_it_follows_django_to_another_database(
     ledger = DjangoLedger(alias)
     ledger.open_account("p1", Decimal(100))
     other = f"sqlite:///{tmp_path / 'test.sqlite3'}" if is_sqlite(database_url) else postgres.create_database()
-    django(alias).settings_dict["NAME"] = settings_of(other)["NAME"]
+    django(alias).settings_dict["NAME"] = django_settings(other)["NAME"]
     assert ledger.open_account("p1", Decimal(7)) == 700
-    django(alias).settings_dict["NAME"] = settings_of(database_url)["NAME"]
+    django(alias).settings_dict["NAME"] = django_settings(database_url)["NAME"]
     assert ledger.balance("p1") == 10_000
     if not is_sqlite(other):
         postgres.drop_database(other)
@@ -128,7 +102,7 @@ def test_it_follows_django_to_another_database(
 
 def test_a_database_that_is_not_there_yet(added: Callable[[Settings], str], postgres: PostgresServer) -> None:
     """A module that makes the ledger is imported all the same; its password is in nothing that is said."""
-    entry = settings_of(postgres.url) | {"NAME": "not_there_yet", "PASSWORD": SECRET}
+    entry = django_settings(postgres.url) | {"NAME": "not_there_yet", "PASSWORD": SECRET}
     ledger = DjangoLedger(added(entry), patience_seconds=0.01)
     with pytest.raises(LedgerUnavailableError, match="not_there_yet") as failed:
         ledger.balance("p1")
@@ -238,6 +212,3 @@ def test_psycopg_is_missed_at_once(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigurationError, match=r"(?s)psycopg 3, also where .* asyncpg .*game-operator\[postgres\]"):
         DjangoLedger(alias) if make == "django" else AsyncSqlLedger("postgresql+asyncpg://u@h/d")
-
-
-# --- a project --------------------------------------------------------------------------------------------------------

@@ -1,12 +1,10 @@
 """`ledger.doctor()`: what could lose or double money is found where it is wrong, and not where it is right."""
 
-import asyncio
 import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -14,12 +12,14 @@ import psycopg
 import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
+from game_operator.ledger import SqlLedger, sqlite
 from game_operator.ledger.doctor import place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.staff.queries import survey
+from tests.support.books import execute
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
@@ -47,17 +47,16 @@ def verdicts(url: str, name: str) -> set[str]:
     return {verdict for verdict, _ in found(url, name)}
 
 
+def with_a_bet(url: str) -> str:
+    with funded(url, 100) as ledger:
+        ledger.apply(withdraw("b1"))
+    return url
+
+
 @pytest.fixture
 def served(database_url: str) -> str:
     """The address of a ledger that has served one bet, on each kind of database."""
     return with_a_bet(database_url)
-
-
-def with_a_bet(url: str) -> str:
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(100))
-        ledger.apply(withdraw("b1"))
-    return url
 
 
 @pytest.fixture
@@ -190,20 +189,13 @@ def test_file_systems(on_sqlite: str, kind: str, expected: str, monkeypatch: pyt
 def test_a_network_file_system_is_refused_before_a_file_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under asyncio, too; and by the file's real place, with blanks in its name. A database in memory is nowhere."""
+    """By the file's real place, with blanks in its name. A database in memory is nowhere."""
     (tmp_path / "a disk").mkdir()
     (tmp_path / "link").symlink_to("a disk")
     escaped = f"{tmp_path}/a\\040disk"
     monkeypatch.setattr(sqlite, "mount_table", lambda: MOUNTS.format(root="ext4", folder=escaped, kind="nfs4"))
-    url = f"sqlite:///{tmp_path / 'link' / 'wallet.db'}"
-
-    async def opened() -> None:
-        async with AsyncSqlLedger(url):
-            pass
-
-    for attempt in (partial(SqlLedger, url), lambda: asyncio.run(opened())):
-        with pytest.raises(ConfigurationError, match=r"nfs4, mounted at .*a disk.* local disk, or use PostgreSQL"):
-            attempt()
+    with pytest.raises(ConfigurationError, match=r"nfs4, mounted at .*a disk.* local disk, or use PostgreSQL"):
+        SqlLedger(f"sqlite:///{tmp_path / 'link' / 'wallet.db'}")
     assert list((tmp_path / "a disk").iterdir()) == []
     monkeypatch.setattr(sqlite, "mount_table", lambda: MOUNTS.format(root="nfs4", folder="/x", kind="ext4"))
     SqlLedger("sqlite:///:memory:").close()
@@ -238,6 +230,13 @@ PLACES = [
     ("GRANT UPDATE ON game_operator_bets TO PUBLIC", "rights", "finding", "PUBLIC) has UPDATE on game_operator_bets"),
     ("GRANT SELECT ON game_operator_calls TO PUBLIC", "rights", "advice", "may read game_operator_calls"),
     ("GRANT CREATE ON SCHEMA public TO PUBLIC", "rights", "advice", "in the schema public"),
+    # As REINDEX CONCURRENTLY leaves one that failed.
+    (
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{p}calls_pkey')",
+        "indexes",
+        "finding",
+        "these unique indexes are invalid: game_operator_calls_pkey",
+    ),
     ("ALTER TABLE game_operator_postings DISABLE TRIGGER ALL", "guards", "finding", "postings_stay, game_operator_pos"),
 ]
 
@@ -284,19 +283,6 @@ def test_idle_transactions_that_hold_our_locks(on_postgres: str, monkeypatch: py
         assert verdicts(on_postgres, "transactions") == {"fine"}
 
 
-def test_an_invalid_unique_index(on_postgres: str) -> None:
-    """As REINDEX CONCURRENTLY leaves one that failed."""
-    assert verdicts(on_postgres, "indexes") == {"fine"}
-    run_sql(on_postgres, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass('{p}calls_pkey')")
-    assert found(on_postgres, "indexes") == [("finding", "these unique indexes are invalid: game_operator_calls_pkey")]
-
-
-def run_sql_alone(url: str, statement: str) -> None:
-    """Run a statement that takes no transaction around it."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement.encode())
-
-
 @pytest.mark.outside
 def test_poolers(postgres: PostgresServer, on_postgres: str) -> None:
     """In each mode."""
@@ -321,21 +307,21 @@ def test_a_server_that_keeps_what_it_acknowledges(strict: PostgresServer, monkey
     names = ("fsync", "full_page_writes", "synchronous_commit")
     assert [verdicts(strict.url, name) for name in names] == [{"fine"}] * 3
     assert verdicts(strict.url, "transactions") == {"fine"}
-    run_sql_alone(strict.url, "BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'other'")
+    execute(strict.url, "BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'other'")
     lock = "LOCK TABLE game_operator_bets IN ROW EXCLUSIVE MODE"
-    run_sql_alone(strict.url, f"BEGIN; {lock}; PREPARE TRANSACTION 'forgotten'")
+    execute(strict.url, f"BEGIN; {lock}; PREPARE TRANSACTION 'forgotten'")
     monkeypatch.setattr(place_checks, "_MOST_MINUTES", 0)
     ((verdict, text),) = found(strict.url, "transactions")
     assert (verdict, "the prepared transaction 'forgotten'" in text) == ("finding", True)
     for name in ("forgotten", "other"):
-        run_sql_alone(strict.url, f"ROLLBACK PREPARED '{name}'")
+        execute(strict.url, f"ROLLBACK PREPARED '{name}'")
     assert verdicts(strict.url, "standbys") == {"advice"}
 
 
 @pytest.mark.outside
 def test_a_standby_that_is_awaited(strict: PostgresServer) -> None:
     """It is not connected, so every call waits."""
-    run_sql_alone(strict.url, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (a, b, c)'")
+    execute(strict.url, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (a, b, c)'")
     try:
         run_sql(strict.url, "SELECT pg_reload_conf()")
         until = time.monotonic() + 10
@@ -344,25 +330,19 @@ def test_a_standby_that_is_awaited(strict: PostgresServer) -> None:
         ((verdict, text),) = found(strict.url, "standbys")
         assert (verdict, "which needs 2, and 0 confirm" in text) == ("finding", True)
     finally:
-        run_sql_alone(strict.url, "ALTER SYSTEM RESET synchronous_standby_names")
+        execute(strict.url, "ALTER SYSTEM RESET synchronous_standby_names")
         run_sql(strict.url, "SELECT pg_reload_conf()")
 
 
 # --- At opening -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["threads", "asyncio"])
-def test_a_user_whose_transactions_are_read_only(on_postgres: str, kind: str) -> None:
+def test_a_user_whose_transactions_are_read_only(on_postgres: str) -> None:
     """What serves calls is refused when it starts, and what only reads is not."""
     database = rows(on_postgres, "SELECT current_database()")[0][0]
     run_sql(on_postgres, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-
-    async def opened() -> None:
-        async with AsyncSqlLedger(on_postgres, patience_seconds=0.1):
-            pass
-
     with pytest.raises(LedgerUnavailableError, match="transactions of this user are read-only"):
-        asyncio.run(opened()) if kind == "asyncio" else SqlLedger(on_postgres, patience_seconds=0.1)
+        SqlLedger(on_postgres, patience_seconds=0.1)
     with SqlLedger(on_postgres, migrate=False) as ledger:
         assert ledger.balance("p1") == 9_500
 

@@ -1,85 +1,50 @@
 """One player, many bets at once, where transactions are SERIALIZABLE: who waits for the row is rolled back."""
 
-import asyncio
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from decimal import Decimal
-from threading import Barrier
+from contextlib import ExitStack
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg_pool import ConnectionPool
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from game_operator.ledger import AsyncSqlLedger, SqlLedger
-from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
-from tests.support.callers import sqlalchemy_url
+from game_operator.ledger import SqlLedger
 from tests.support.calls import withdraw
+from tests.support.joined_wallets import Opened, WalletKind, asked
+from tests.support.ledgers import funded
+from tests.support.raw_sql import rows, run
 
-_BETS = 24
-_CALLS = [withdraw(f"b{number}", amount_cents=10) for number in range(_BETS)]
-
-
-@pytest.fixture
-def serializable_url(postgres_url: str) -> str:
-    """A database whose transactions are SERIALIZABLE by default."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        name = connection.info.dbname
-        connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_isolation = serializable'.encode())
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-    return postgres_url
+_CALLS = [withdraw(f"b{number}", amount_cents=10) for number in range(24)]
 
 
-@contextmanager
-def _own(url: str) -> Iterator[list[Any]]:
-    """Four ledgers, as of four machines."""
-    with ExitStack() as opened:
-        yield [Wallet(opened.enter_context(SqlLedger(url))) for _ in range(4)]
+def _wallet(opened: Opened) -> Any:
+    """Return a wallet; asyncpg in SQLAlchemy begins with READ COMMITTED unless it is told what to begin with."""
+    engine = getattr(opened.transaction, "__self__", None)
+    if isinstance(engine, AsyncEngine):
+        return opened.wallet(transaction=engine.execution_options(isolation_level="SERIALIZABLE").begin)
+    return opened.wallet()
 
 
-@contextmanager
-def _psycopg(url: str) -> Iterator[list[Any]]:
-    with SqlLedger(url) as ledger, ConnectionPool(url, min_size=_BETS, max_size=_BETS) as pool:
-        yield [JoinedWallet(ledger, pool.connection)]
-
-
-@pytest.mark.parametrize("opens", [_own, _psycopg], ids=["own", "psycopg"])
-def test_a_hot_row_is_answered(serializable_url: str, opens: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(asked("own, postgres") * 4, id="own, of four machines"),
+        pytest.param(asked("psycopg, transaction()"), id="psycopg"),
+        pytest.param(asked("async connection, psycopg"), id="psycopg in asyncio"),
+        pytest.param(asked("async connection, asyncpg"), id="asyncpg"),
+    ],
+)
+def test_a_hot_row_is_answered(postgres_url: str, kinds: list[WalletKind]) -> None:
     """What is answered is debited once, and what is not moves nothing: the service repeats it."""
-    with opens(serializable_url) as wallets, ThreadPoolExecutor(_BETS) as threads:
-        together = Barrier(_BETS)
-
-        def bet(number: int) -> bool:
-            together.wait()
-            try:
-                return wallets[number % len(wallets)].withdraw(_CALLS[number]).code is None
-            except Exception:  # A serialization failure, as the driver or SQLAlchemy raises it.
-                return False
-
-        answered = sum(threads.map(bet, range(_BETS)))
-    _check(serializable_url, answered)
-
-
-@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
-async def test_a_hot_row_is_answered_in_asyncio(serializable_url: str, driver: str) -> None:
-    """The same for tasks."""
-    engine = create_async_engine(
-        sqlalchemy_url(serializable_url, driver), pool_size=_BETS, isolation_level="SERIALIZABLE"
-    )
-    async with AsyncSqlLedger(serializable_url) as ledger:
-        wallet = AsyncJoinedWallet(ledger, engine.begin)
-        replies = await asyncio.gather(*map(wallet.withdraw, _CALLS), return_exceptions=True)
-    await engine.dispose()
-    _check(serializable_url, sum(getattr(reply, "code", "raised") is None for reply in replies))
-
-
-def _check(url: str, answered: int) -> None:
-    """Check that some were answered, and that each of these and no other was debited once."""
-    assert 0 < answered <= _BETS
-    with SqlLedger(url) as ledger:
+    ((name,),) = rows(postgres_url, "SELECT current_database()")
+    run(postgres_url, f"ALTER DATABASE {name} SET default_transaction_isolation = serializable")
+    funded(postgres_url).close()
+    with ExitStack() as stack, ThreadPoolExecutor(len(kinds)) as machines:
+        machine = [stack.enter_context(kind.open(postgres_url)) for kind in kinds]
+        bets = [_CALLS[number :: len(kinds)] for number in range(len(kinds))]
+        replies = machines.map(lambda opened, calls: opened.at_once(_wallet(opened), calls), machine, bets)
+        answered = sum(getattr(reply, "code", "raised") is None for each in replies for reply in each)
+    assert 0 < answered <= len(_CALLS)
+    with SqlLedger(postgres_url) as ledger:
         assert ledger.balance("p1") == 1_000 - 10 * answered
         assert len(list(ledger.bets())) == answered
         assert ledger.verify().findings == ()

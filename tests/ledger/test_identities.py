@@ -1,6 +1,5 @@
 """Sequences that are behind their ids, as after a switchover by logical replication: found and set before they hurt."""
 
-from decimal import Decimal
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +10,7 @@ from game_operator.ledger.rules.book import NewFinding
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 
 pytestmark = pytest.mark.outside
 
@@ -20,8 +20,7 @@ TABLES = ["postings", "anomalies", "findings"]
 @pytest.fixture
 def url(postgres_url: str) -> str:
     """A ledger with forty postings, forty anomalies and forty findings."""
-    with SqlLedger(postgres_url) as ledger:
-        ledger.open_account("p1", Decimal(1000))
+    with funded(postgres_url, 1000) as ledger:
         for number in range(39):
             ledger.apply(withdraw(f"old-{number}", amount_cents=1))
         for number in range(40):

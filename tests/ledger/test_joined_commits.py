@@ -5,9 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,23 +16,20 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import sessionmaker
 
 from game_operator.errors import LedgerError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms, joined_block
+from game_operator.ledger import SqlLedger, Terms, joined_block
 from game_operator.ledger.engine.address import path_of
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from tests.support.callers import KINDS, CallerKind, django_alias, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.ledgers import funded, funded_async
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
-    pytest.mark.drawn(10, url=("postgres",)),
-]
+pytestmark = pytest.mark.drawn(10, url=("postgres",))
 
 
 @pytest.fixture
 def ledger(url: str) -> Iterator[SqlLedger]:
     """A ledger with an account of 10.00."""
-    with SqlLedger(url) as opened:
-        opened.open_account("p1", Decimal("10.00"))
+    with funded(url) as opened:
         yield opened
 
 
@@ -223,40 +218,32 @@ def test_a_commit_that_is_seen_a_little_later_is_found(
     assert len(naps) == 2
 
 
-@pytest.fixture
-def alias(url: str) -> Iterator[str]:
-    """Django's name for that database."""
-    with django_alias(url) as name:
-        yield name
-
-
-def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, alias: str) -> None:
+def test_a_durable_atomic_block_inside_another_is_refused(ledger: SqlLedger, url: str) -> None:
     """Under ATOMIC_REQUESTS the view's own block would decide after the answer."""
     from django.db import connections, transaction
 
-    durable = partial(transaction.atomic, using=alias, durable=True)
+    with django_alias(url) as alias:
+        durable = partial(transaction.atomic, using=alias, durable=True)
 
-    @contextmanager
-    def own() -> Iterator[Any]:
-        with durable():
-            yield connections[alias]
+        @contextmanager
+        def own() -> Iterator[Any]:
+            with durable():
+                yield connections[alias]
 
-    for opens in (durable, own):
-        with transaction.atomic(using=alias), pytest.raises(RuntimeError, match="durable atomic block"):
-            JoinedWallet(ledger, opens).withdraw(withdraw())
-    with pytest.raises(LedgerError, match="without durable=True"):
-        JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())
-    assert ledger.bet("b1") is None
-    for opens in (durable, own):
-        assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
+        for opens in (durable, own):
+            with transaction.atomic(using=alias), pytest.raises(RuntimeError, match="durable atomic block"):
+                JoinedWallet(ledger, opens).withdraw(withdraw())
+        with pytest.raises(LedgerError, match="without durable=True"):
+            JoinedWallet(ledger, partial(transaction.atomic, using=alias)).withdraw(withdraw())
+        assert ledger.bet("b1") is None
+        for opens in (durable, own):
+            assert JoinedWallet(ledger, opens).withdraw(withdraw()).balance_cents == 500
 
 
 @pytest.mark.parametrize("driver", ["asyncpg", "aiosqlite"])
-async def test_a_call_that_is_cancelled_leaves_nothing(
-    driver: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+async def test_a_call_that_is_cancelled_leaves_nothing(driver: str, url_of: Callable[[str], str]) -> None:
     """At its budget the receiver cancels a call: the transaction is rolled back, and the repeat is applied."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if driver == "aiosqlite" else request.getfixturevalue("postgres_url")
+    url = url_of("sqlite" if driver == "aiosqlite" else "postgres")
     # SQLAlchemy up to 2.1.4 keeps a connection in its pool that asyncpg has closed.
     engine = create_async_engine(sqlalchemy_url(url, driver), pool_pre_ping=True)
     scopes = [anyio.CancelScope()]
@@ -266,8 +253,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
             scopes.pop().cancel()
             await anyio.sleep_forever()
 
-    async with AsyncSqlLedger(url) as ledger:
-        await ledger.open_account("p1", Decimal("10.00"))
+    async with funded_async(url) as ledger:
         wallet = AsyncJoinedWallet(ledger, engine.begin, after)
         with scopes[0]:
             await wallet.withdraw(withdraw())
@@ -283,13 +269,11 @@ _TELLS_NOT = [kind for kind in KINDS if kind.database == "sqlite" or "asyncpg" i
 @pytest.mark.parametrize("kind", [*_TELLS, *_TELLS_NOT], ids=str)
 @pytest.mark.drawn(6)
 def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
-    kind: CallerKind, tmp_path: Path, request: pytest.FixtureRequest
+    kind: CallerKind, url_of: Callable[[str], str]
 ) -> None:
     """Of ``apply(connection=)`` in a handler of the operator's own: the last moment to find out, before the commit."""
-    sqlite = f"sqlite:///{tmp_path / 'wallet.db'}"
-    url = sqlite if kind.database == "sqlite" else request.getfixturevalue("postgres_url")
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
+    url = url_of(kind.database)
+    funded(url).close()
     with kind.open(url) as joining:
         joining.begin()
         outcome = joining.apply(withdraw())
@@ -316,8 +300,7 @@ def _settings_of(connection: Any) -> Any:
 )
 def test_a_joined_call_waits_for_the_disk(postgres_url: str, before: str, during: str) -> None:
     """Whatever it does, for this transaction alone; nothing is lowered."""
-    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url, autocommit=True) as connection:
-        ledger.open_account("p1", Decimal("10.00"))
+    with funded(postgres_url) as ledger, psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"SET synchronous_commit = {before}".encode())
         stages: list[tuple[str, Any]] = [
             ("applied", lambda: ledger.apply(withdraw(), connection=connection)),
@@ -348,13 +331,11 @@ def test_a_joined_call_waits_for_the_disk(postgres_url: str, before: str, during
     ],
     ids=str,
 )
-def test_sqlite_waits_for_the_disk(tmp_path: Path, pragmas: list[str], is_refused: bool) -> None:
+def test_sqlite_waits_for_the_disk(sqlite_url: str, pragmas: list[str], is_refused: bool) -> None:
     """Below FULL a commit in WAL mode is lost with the power; the error has the line that sets it."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
+    ledger = funded(sqlite_url)
     ledger.close()
-    with closing(sqlite3.connect(path_of(url), isolation_level=None)) as connection:
+    with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
         for pragma in pragmas:
             connection.execute(pragma)
         connection.execute("BEGIN IMMEDIATE")

@@ -11,7 +11,6 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 from tests.support.callers import django_alias, sqlalchemy_url
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.ledgers import funded
 
 
 class _Nested(NamedTuple):
@@ -59,16 +59,21 @@ def _sqlite3(url: str) -> Iterator[_Nested]:
         yield _Nested(nested, nested)
 
 
+def _over(connection: Any, opens: Callable[[], Any]) -> _Nested:
+    """Return what *opens* one inside the other over *connection*."""
+
+    @contextmanager
+    def nested() -> Iterator[Any]:
+        with opens():
+            yield connection
+
+    return _Nested(nested, nested)
+
+
 @contextmanager
 def _psycopg(url: str) -> Iterator[_Nested]:
     with psycopg.connect(url, autocommit=True) as connection:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with connection.transaction():
-                yield connection
-
-        yield _Nested(nested, nested)
+        yield _over(connection, connection.transaction)
 
 
 def _engine(url: str) -> Engine:
@@ -88,13 +93,9 @@ def _begins(engine: Engine) -> Engine:
 def _alchemy(url: str) -> Iterator[_Nested]:
     engine = _engine(url)
     with engine.connect() as connection:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with connection.begin_nested() if connection.in_transaction() else connection.begin():
-                yield connection
-
-        yield _Nested(nested, nested)
+        yield _over(
+            connection, lambda: (connection.begin_nested if connection.in_transaction() else connection.begin)()
+        )
     engine.dispose()
 
 
@@ -113,11 +114,7 @@ def _django(url: str, *, autocommit: bool = True) -> Iterator[_Nested]:
     from django.db import connections, transaction
 
     with django_alias(url) as alias:
-
-        @contextmanager
-        def nested() -> Iterator[Any]:
-            with transaction.atomic(using=alias):
-                yield connections[alias]
+        nested = _over(connections[alias], partial(transaction.atomic, using=alias))
 
         @contextmanager
         def outer() -> Iterator[None]:
@@ -130,7 +127,7 @@ def _django(url: str, *, autocommit: bool = True) -> Iterator[_Nested]:
                 transaction.rollback(using=alias)
                 transaction.set_autocommit(True, using=alias)
 
-        yield _Nested(nested, nested if autocommit else outer)
+        yield nested if autocommit else nested._replace(outer=outer)
 
 
 _Opens = Callable[[str], AbstractContextManager[_Nested]]
@@ -162,21 +159,14 @@ def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return asked
 
 
-@contextmanager
-def _opened(database: str, tmp_path: Any, request: pytest.FixtureRequest) -> Iterator[tuple[str, SqlLedger]]:
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("10.00"))
-        yield url, ledger
-
-
 @pytest.mark.parametrize(("database", "opens"), _KINDS.values(), ids=_KINDS)
 @pytest.mark.drawn(8)
 def test_a_call_inside_another_transaction_is_no_success(
-    database: str, opens: Any, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+    database: str, opens: Any, url_of: Callable[[str], str], looked_up: list[Any]
 ) -> None:
     """Assumptions §E: also after a call was found committed, and a refusal too; the plain call costs no look-up."""
-    with _opened(database, tmp_path, request) as (url, ledger), opens(url) as kind:
+    url = url_of(database)
+    with funded(url) as ledger, opens(url) as kind:
         wallet = JoinedWallet(ledger, kind.transaction)
         assert wallet.withdraw(withdraw(amount_cents=100)).balance_cents == 900
         looked_up.clear()
@@ -204,11 +194,12 @@ def test_a_call_inside_another_transaction_is_no_success(
 @pytest.mark.parametrize("orm", [False, True], ids=["connection", "session"])
 @pytest.mark.drawn(2)
 async def test_nested_transactions_of_asyncio(
-    driver: str, orm: bool, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+    driver: str, orm: bool, url_of: Callable[[str], str], looked_up: list[Any]
 ) -> None:
     """The same, awaited."""
     database = "sqlite" if driver == "aiosqlite" else "postgres"
-    with _opened(database, tmp_path, request) as (url, ledger):
+    url = url_of(database)
+    with funded(url) as ledger:
         engine = create_async_engine(sqlalchemy_url(url, driver))
         if database == "sqlite":
             _begins(engine.sync_engine)
@@ -220,28 +211,26 @@ async def test_nested_transactions_of_asyncio(
                 async with made.begin_nested() if made.in_transaction() else made.begin():
                     yield made
 
-            await _undone_in_asyncio(ledger, AsyncJoinedWallet(own, nested), nested, looked_up)
+            wallet = AsyncJoinedWallet(own, nested)
+            assert (await wallet.withdraw(withdraw(amount_cents=100))).balance_cents == 900
+            looked_up.clear()
+            assert (await wallet.withdraw(withdraw("plain", amount_cents=100))).balance_cents == 800
+            assert looked_up == []
+            with suppress(_UndoneError):
+                async with nested():
+                    with pytest.raises(LedgerError, match="is not committed"):
+                        await wallet.deposit(deposit())
+                    raise _UndoneError
+            assert ledger.balance("p1") == 800
+            assert (await wallet.deposit(deposit(amount_cents=1))).balance_cents == 801
         await engine.dispose()
-
-
-async def _undone_in_asyncio(ledger: SqlLedger, wallet: AsyncJoinedWallet, outer: Any, looked_up: list[Any]) -> None:
-    assert (await wallet.withdraw(withdraw(amount_cents=100))).balance_cents == 900
-    looked_up.clear()
-    assert (await wallet.withdraw(withdraw("plain", amount_cents=100))).balance_cents == 800
-    assert looked_up == []
-    with suppress(_UndoneError):
-        async with outer():
-            with pytest.raises(LedgerError, match="is not committed"):
-                await wallet.deposit(deposit())
-            raise _UndoneError
-    assert ledger.balance("p1") == 800
-    assert (await wallet.deposit(deposit(amount_cents=1))).balance_cents == 801
 
 
 @pytest.mark.parametrize("kind", ["psycopg", "queue"])
 def test_a_sign_is_no_refusal(kind: str, postgres_url: str, looked_up: list[Any]) -> None:
     """Assumptions §E: 32 threads over a pool of two: after the pool has it back, the connection is another thread's."""
-    with SqlLedger(postgres_url) as ledger, ConnectionPool(postgres_url, min_size=2, max_size=2) as pool:
+    threads_of = (f"t{number}" for number in range(32))
+    with funded(postgres_url, 10, *threads_of) as ledger, ConnectionPool(postgres_url, min_size=2, max_size=2) as pool:
 
         @contextmanager
         def transaction() -> Iterator[Any]:
@@ -255,9 +244,6 @@ def test_a_sign_is_no_refusal(kind: str, postgres_url: str, looked_up: list[Any]
                 pool.putconn(connection)
             time.sleep(0.001)
 
-        ledger.open_account("p1", Decimal("10.00"))
-        for number in range(32):
-            ledger.open_account(f"t{number}", Decimal("10.00"))
         wallet = JoinedWallet(ledger, transaction)
         assert wallet.withdraw(withdraw(amount_cents=1)).code is None
         looked_up.clear()

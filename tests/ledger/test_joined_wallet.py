@@ -1,6 +1,9 @@
 """JoinedWallet: the call and the operator's statements are committed before the answer, or SUCCESS is not answered."""
 
-from collections.abc import Generator, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from itertools import count
@@ -11,10 +14,11 @@ import psycopg
 import pytest
 
 from game_operator.errors import LedgerError, UnknownSourceError
-from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
+from tests.support.documents import ROOT
 from tests.support.joined_wallets import WALLETS, Opened, Statements, WalletKind, asked
+from tests.support.ledgers import funded
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import run
 
@@ -288,16 +292,11 @@ def test_an_anomaly_is_kept_with_the_transaction_or_not_at_all(player: Player) -
 
 
 @pytest.mark.parametrize("name", ["sqlite3", "psycopg", "psycopg async", "sqlalchemy async connection, aiosqlite"])
-def test_a_deposit_of_an_unknown_source_is_kept_beside_the_transaction(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_deposit_of_an_unknown_source_is_kept_beside_the_transaction(name: str, url_of: Callable[[str], str]) -> None:
     """The wallet was made before its ledger knew any source. The operator's transaction is rolled back."""
     kind = next(each for each in WALLETS if each.name == name)
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    if kind.database == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    with kind.open(url) as opened, SqlLedger(url) as other:
-        other.open_account("p1", Decimal("10.00"))
+    url = url_of(kind.database)
+    with kind.open(url) as opened, funded(url) as other:
         wallet = opened.wallet(source="live")
         other.add_source("another")
         with pytest.raises(UnknownSourceError, match="it knows 'another'"):
@@ -306,3 +305,23 @@ def test_a_deposit_of_an_unknown_source_is_kept_beside_the_transaction(
             ("unknown_source", "live", "b1")
         ]
         assert other.balance("p1") == 1_000
+
+
+_EXAMPLES = sorted((ROOT / "examples").glob("own_transaction_*.py"))
+
+
+@pytest.mark.artefact
+@pytest.mark.outside
+@pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: str(example.stem))
+def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: str) -> None:
+    """The second statement fails, nothing of the call remains, and the repeat is no second debit."""
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    command = [sys.executable, "-W", "error", str(example), postgres_url]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=50, check=False)
+    # The server of the tests runs without fsync, which the ledger warns of.
+    assert [line for line in ran.stderr.splitlines() if not line.startswith("PostgreSQL runs with")] == []
+    printed = ran.stdout.splitlines()
+    promised = [line.removeprefix("# ") for line in example.read_text().partition("\n# Prints:\n")[2].splitlines()]
+    # The example that needs a server begins by saying so when it has none.
+    assert printed == promised[-len(printed) :]
+    assert len(printed) == 5

@@ -1,7 +1,6 @@
 """An update of the operator's balance that did not happen as it was written: nothing of the call may be committed."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,12 +73,11 @@ _MEDDLING = [
 
 
 @pytest.fixture
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+def make(url_of: Callable[[str], str]) -> Callable[[str], str]:
     """Make the operator's table in a database of a kind, and return its address."""
 
     def made(database: str) -> str:
-        url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
-        _run(url, *_MAKE)
+        _run(url := url_of(database), *_MAKE)
         return url
 
     return made

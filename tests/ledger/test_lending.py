@@ -4,7 +4,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import psycopg
@@ -16,6 +16,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import Terms
 from game_operator.money import Cents
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.raw_sql import run
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
@@ -23,20 +24,8 @@ pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres"
 Misuse = Callable[[Any], None]  # Any: a connection of either database.
 
 
-def _rolls_back(connection: Any) -> None:
-    connection.execute("ROLLBACK")
-
-
-def _begins_anew(connection: Any) -> None:
-    connection.execute("ROLLBACK")
-    connection.execute("BEGIN")
-
-
-def _commits(connection: Any) -> None:
-    connection.execute("COMMIT")
-
-
-ENDS = [_rolls_back, _begins_anew, _commits]
+#: How the operator's code ends the transaction.
+ENDS = {"it rolls back": ["ROLLBACK"], "it begins anew": ["ROLLBACK", "BEGIN"], "it commits": ["COMMIT"]}
 
 
 def _after(misuse: Misuse) -> Terms:
@@ -47,10 +36,9 @@ def _books(ledger: SqlLedger) -> tuple[int, bool]:
     return ledger.balance("p1"), ledger.bet("b1") is not None
 
 
-def test_after_closes_the_connection_on_sqlite(tmp_path: Path) -> None:
+def test_after_closes_the_connection_on_sqlite(sqlite_url: str) -> None:
     """The call is undone, and the next one finds a connection."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
-        ledger.open_account("p1", Decimal(10))
+    with funded(sqlite_url) as ledger:
         with pytest.raises(LedgerError, match=r"after ran in.*close"):
             ledger.apply(withdraw(), terms=_after(lambda connection: connection.close()))
         assert _books(ledger) == (1_000, False)
@@ -77,25 +65,22 @@ class _Purses:
         return Cents(cents)
 
 
-@pytest.mark.parametrize(
-    ("where", "misuse"),
-    [
-        (where, misuse)
-        for misuse in ENDS
-        for where in ("after", "lock", "move")
-        if misuse is not _commits or where == "after"
-    ],
-)
-def test_whoever_ends_the_transaction(database_url: str, where: str, misuse: Misuse) -> None:
+@pytest.mark.parametrize(("where", "how"), [*product(["after", "lock", "move"], [*ENDS][:2]), ("after", "it commits")])
+def test_whoever_ends_the_transaction(database_url: str, where: str, how: str) -> None:
     """Never a SUCCESS for what was not kept; the repeat is answered by what was."""
     run(database_url, "CREATE TABLE purses (cash bigint)")
     run(database_url, "INSERT INTO purses VALUES (1000)")
+
+    def misuse(connection: Any) -> None:
+        for statement in ENDS[how]:
+            connection.execute(statement)
+
     purses = _Purses(misuse, where)
     with SqlLedger(database_url, accounts=purses) as ledger:
         with pytest.raises(LedgerError, match=rf"{where} ran in"):
             ledger.apply(withdraw(), terms=_after(misuse) if where == "after" else Terms())
         purses.method = ""
-        assert _books(ledger) == ((500, True) if misuse is _commits else (1_000, False))
+        assert _books(ledger) == ((500, True) if how == "it commits" else (1_000, False))
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
@@ -124,8 +109,7 @@ def _elsewhere(connection: Any) -> None:
 @pytest.mark.parametrize("leaves", [_dictionaries, _bytes, _elsewhere])
 def test_what_within_leaves_on_the_connection(database_url: str, leaves: Misuse) -> None:
     """Later calls, with an after and without, read and write as before."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100) as ledger:
         for number, terms in enumerate([_after(leaves), Terms(), _after(leaves), _after(lambda _connection: None)]):
             bet_id = f"b{number}"
             assert ledger.apply(withdraw(bet_id), terms=terms).balance_cents == 9_500
@@ -144,8 +128,7 @@ def test_another_database_of_the_operators_is_down(database_url: str) -> None:
         raise psycopg.OperationalError("another database is down")
 
     error = sqlite3.OperationalError if database_url.startswith("sqlite:///") else psycopg.OperationalError
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(10))
+    with funded(database_url) as ledger:
         with pytest.raises(error, match=r"another database is down|unable to open"):
             ledger.apply(withdraw(), terms=Terms(after=after))
         assert len(asked) == 1
@@ -159,8 +142,7 @@ def test_ids_have_one_spelling_in_bytes(postgres_url: str, told: str, monkeypatc
         connection.execute(f"ALTER DATABASE {connection.info.dbname} SET client_encoding = 'LATIN1'")
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     url = postgres_url + (told.replace("?", "&") if "?" in postgres_url else told)
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal(10))
+    with funded(url) as ledger:
         for replayed in (False, True, True):
             outcome = ledger.apply(withdraw("bét 🂡"))
             assert (outcome.balance_cents, outcome.replayed) == (500, replayed)
@@ -170,8 +152,7 @@ def test_ids_have_one_spelling_in_bytes(postgres_url: str, told: str, monkeypatc
 
 def test_a_closed_ledger(database_url: str) -> None:
     """It does not open again by itself, and says so."""
-    ledger = SqlLedger(database_url)
-    ledger.open_account("p1", Decimal(10))
+    ledger = funded(database_url)
     ledger.close()
     for use in (lambda: ledger.apply(withdraw()), lambda: ledger.balance("p1")):
         with pytest.raises(LedgerUnavailableError, match="is closed"):

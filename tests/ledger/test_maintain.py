@@ -12,13 +12,17 @@ import pytest
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
-from game_operator.ledger.books.retention import missing_days
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calls import deposit, some_of_each_end, withdraw
+from tests.support.ledgers import funded
 from tests.support.raw_sql import damage, is_sqlite, row, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [
+    pytest.mark.outside,
+    pytest.mark.usefixtures("few_days"),
+    pytest.mark.drawn(6, database_url=("postgres",)),
+]
 
 DAY = 86_400_000
 
@@ -33,18 +37,11 @@ def played(ledger: SqlLedger, name: str = "b") -> None:
 def sealed(database_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlLedger]:
     """A ledger with a checkpoint behind what was played, and no margin: on PostgreSQL no time passes meanwhile."""
     monkeypatch.setattr(verify, "_MARGIN_MILLIS", 0)
-    with SqlLedger(database_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100, clock_millis=clock) as ledger:
         played(ledger)
         clock.millis += 60_000
         assert ledger.maintain().finished
         yield ledger
-
-
-@pytest.fixture(autouse=True)
-def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make fewer days ahead than usual: each is a table, which takes PostgreSQL long."""
-    monkeypatch.setattr(missing_days, "__defaults__", (1,))
 
 
 @pytest.fixture
@@ -144,8 +141,7 @@ def test_a_damaged_day_is_read_again_until_it_is_sound(
 
 def test_a_first_run_looks_at_the_order_of_all_postings(database_url: str, clock: RunningClock) -> None:
     """Behind a first checkpoint is all that ever was."""
-    with SqlLedger(database_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100, clock_millis=clock) as ledger:
         played(ledger)
         ((before,),) = rows(database_url, "SELECT at_millis FROM {p}postings WHERE tx_id = 'withdraw:bet:b-won'")
         move = f"UPDATE {{p}}postings SET at_millis = {before} WHERE tx_id = 'deposit:bet:b-won'"
@@ -244,8 +240,7 @@ def test_a_window_is_sealed_once(sealed: SqlLedger, database_url: str) -> None:
 def test_a_posting_at_midnight(sqlite_url: str, clock: RunningClock) -> None:
     """It belongs to the new day, in its slice as in what is read and folded."""
     clock.millis = 20_600 * DAY - 4
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(sqlite_url, 100, clock_millis=clock) as ledger:
         while clock.millis < 20_600 * DAY + 4:
             ledger.adjust("p1", Decimal(1), reference=f"{clock.millis}")
         assert ledger.maintain().sound
@@ -262,8 +257,7 @@ def test_a_posting_at_midnight(sqlite_url: str, clock: RunningClock) -> None:
 
 def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: RunningClock) -> None:
     """Its postings are of two days in one window, later ids earlier; what comes after the checkpoint still counts."""
-    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(sqlite_url, 100, clock_millis=clock) as ledger:
         clock.millis += 40 * DAY
         played(ledger, "ahead")
         assert ledger.maintain().sound

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from decimal import Decimal
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +39,9 @@ def kind(request: pytest.FixtureRequest) -> WalletKind:
 
 
 @pytest.fixture
-def url(kind: WalletKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(kind: WalletKind, url_of: Callable[[str], str]) -> str:
     """A database of that kind, with tables of the operator's."""
-    if kind.database == "sqlite":
-        found = f"sqlite:///{tmp_path / 'wallet.db'}"
-    else:
-        found = str(request.getfixturevalue("postgres_url"))
+    found = url_of(kind.database)
     run(found, "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)")
     run(found, "CREATE TABLE wagers (player_id varchar(80), cents bigint)")
     run(found, "CREATE TABLE players (id varchar(80) PRIMARY KEY, balance bigint)")
@@ -225,7 +221,7 @@ def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fa
 
     bets = [withdraw(f"b{number}", amount_cents=10) for number in range(16)]
     with kind.open(url) as opened:
-        wallet = _with(opened, where, code)
+        wallet = opened.wallet(code) if where == "after" else opened.wallet(may_bet=code)
         replies = opened.at_once(wallet, bets)
         failed = {bet.bet_id for bet, reply in zip(bets, replies, strict=True) if not isinstance(reply, Reply)}
         if fails is _swallows and kind.database == "sqlite":
@@ -244,10 +240,6 @@ def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fa
         again = opened.at_once(wallet, [bet for bet in bets if bet.bet_id in was])
     assert [reply.code for reply in again if isinstance(reply, Reply)] == [None, None]
     assert _balance(url) == 1_000 - 160
-
-
-def _with(opened: Opened, where: str, code: Any) -> Any:
-    return opened.wallet(after=code) if where == "after" else opened.wallet(may_bet=code)
 
 
 def _may_commit(kind: WalletKind) -> bool:
@@ -344,7 +336,8 @@ def test_a_deadlock_of_two_bets_repeats_one_of_them(kind: WalletKind, url: str, 
 
 def _alone(opened: Opened, code: Any, where: str, player: str) -> Reply:
     try:
-        return opened.call(_with(opened, where, code), withdraw(f"of {player}", player))
+        wallet = opened.wallet(code) if where == "after" else opened.wallet(may_bet=code)
+        return opened.call(wallet, withdraw(f"of {player}", player))
     finally:
         opened.leave()
 

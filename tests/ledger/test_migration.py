@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -13,6 +12,7 @@ from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.tables import VERSION
 from tests.support.calls import deposit, withdraw
+from tests.support.ledgers import funded
 from tests.support.next_version import NEXT, next_program
 from tests.support.raw_sql import is_sqlite, path_in, rows
 
@@ -48,8 +48,7 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture
 def played(database_url: str) -> str:
     """A database with tables of this version, and a bet."""
-    with SqlLedger(database_url) as ledger:
-        ledger.open_account("p1", Decimal(100))
+    with funded(database_url, 100) as ledger:
         ledger.apply(withdraw("b1"))
     return database_url
 

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, inspect
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.tables import VERSION, schema_sql
 from game_operator.models.webhooks import WithdrawCall
-from tests.ledger.test_django import settings_of
+from tests.support.callers import django_settings
 from tests.support.documents import ROOT
 from tests.support.raw_sql import is_sqlite
 
@@ -168,7 +168,7 @@ def test_django(url: str, tmp_path: Path) -> None:
     _write(
         tmp_path,
         {
-            "settings.py": _SETTINGS % (settings_of(url) | {"TEST": {"NAME": test} if is_sqlite(url) else {}}),
+            "settings.py": _SETTINGS % (django_settings(url) | {"TEST": {"NAME": test} if is_sqlite(url) else {}}),
             "casino/__init__.py": "",
             "casino/models.py": _MODELS,
             "casino/tests.py": _TEST,

@@ -231,9 +231,18 @@ async def _begin_async(connection: Any) -> None:
 _ALIASES = count(1)
 
 
+def django_settings(url: str) -> dict[str, Any]:
+    """Return the entry of Django's DATABASES for the database at *url*."""
+    if url.startswith("sqlite"):
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": path_of(url)}
+    parts = urlsplit(url)
+    server = {name.upper(): values[0] for name, values in parse_qs(parts.query).items()}
+    return {"ENGINE": "django.db.backends.postgresql", "NAME": parts.path.lstrip("/"), **server}
+
+
 @contextmanager
-def django_alias(url: str) -> Iterator[str]:
-    """Make Django know the database of *url* under an alias."""
+def django_alias(database: str | dict[str, Any]) -> Iterator[str]:
+    """Make Django know a database under an alias, by its URL or by its entry in DATABASES."""
     from django.apps import apps
     from django.conf import settings
     from django.db import connections
@@ -241,8 +250,8 @@ def django_alias(url: str) -> Iterator[str]:
     if not settings.configured:
         settings.configure()
     apps.populate(settings.INSTALLED_APPS)
-    alias = f"joined_{next(_ALIASES)}"
-    connections.settings[alias] = connections.configure_settings({"default": {}, alias: _django_database(url)})[alias]
+    alias, entry = f"joined_{next(_ALIASES)}", django_settings(database) if isinstance(database, str) else database
+    connections.settings[alias] = connections.configure_settings({"default": {}, alias: entry})[alias]
     mine = connections[alias]
     mine.inc_thread_sharing()
     yield alias
@@ -270,20 +279,6 @@ def _of_django(url: str, **options: Any) -> Iterator[Joining]:
         mine = connections[alias]
         with _joined(url, OF_DJANGO, lambda _: nullcontext(mine), **options) as joining:
             yield joining._replace(begin=begin, commit=partial(end, undo=False), rollback=partial(end, undo=True))
-
-
-def _django_database(url: str) -> dict[str, Any]:
-    if url.startswith("sqlite"):
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": path_of(url)}
-    parts = urlsplit(url)
-    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    return {
-        "ENGINE": "django.db.backends.postgresql",
-        "NAME": parts.path.lstrip("/"),
-        "HOST": query["host"],
-        "PORT": query["port"],
-        "USER": query["user"],
-    }
 
 
 _BY_BEGIN = methodcaller("execute", "BEGIN")

@@ -84,7 +84,11 @@ VARIANTS: Mapping[str, Mapping[str, _Variant]] = {
 
 
 class Effect(NamedTuple):
-    """What a call did: its answer, what moved, the bet's state before and after, what was kept, and what is owed."""
+    """
+    What a call did: its answer, what moved, the bet's state before and after, what was kept, and what is owed.
+
+    Whether this very call moved something, and whether it is a known one, it tells as well.
+    """
 
     code: str | None
     delta_cents: int
@@ -92,6 +96,8 @@ class Effect(NamedTuple):
     after: BetState | None
     anomaly: str
     owed_cents: int | None = None
+    applied: bool = False
+    replayed: bool = False
 
 
 def book_in(state: State, rules: Profile | None = None) -> Book:
@@ -110,7 +116,9 @@ def effect_of(book: Book, call: MovingCall, rules: Profile | None = None) -> Eff
     before, money, findings = _state_of(book.bets), _money_in(book), len(book.changes.findings)
     outcome: Outcome = book.apply(call, Terms(rules=rules or Profile()), clock_millis=2_000)
     owed_cents = next((found.owed_cents for found in book.changes.findings[findings:]), None)
-    return Effect(outcome.code, _money_in(book) - money, before, _state_of(book.bets), outcome.anomaly, owed_cents)
+    delta_cents, after = _money_in(book) - money, _state_of(book.bets)
+    did = (outcome.applied, outcome.replayed)
+    return Effect(outcome.code, delta_cents, before, after, outcome.anomaly, owed_cents, *did)
 
 
 def _state_of(bets: Mapping[str, BetRecord]) -> BetState | None:

@@ -1,7 +1,7 @@
 """What all tests share: keys and a database server, made once, for each costs a good part of a second."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -106,23 +106,27 @@ def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, postg
         yield url
 
 
+@pytest.fixture
+def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """Gives the URL of a database of a kind, "sqlite" or "postgres"."""
+
+    def url_of(database: str) -> str:
+        url = sqlite_url_in(tmp_path, request) if database == "sqlite" else request.getfixturevalue("postgres_url")
+        return str(url)
+
+    return url_of
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest, url_of: Callable[[str], str]) -> str:
     """The URL of a database of each kind."""
-    return _database(request, tmp_path)
+    return url_of(request.param)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database_url(request: pytest.FixtureRequest, url_of: Callable[[str], str]) -> str:
     """The same."""
-    return _database(request, tmp_path)
-
-
-def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return sqlite_url_in(tmp_path, request)
-    url: str = request.getfixturevalue("postgres_url")
-    return url
+    return url_of(request.param)
 
 
 @pytest.fixture

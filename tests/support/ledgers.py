@@ -5,8 +5,10 @@ The face is blocking. An AsyncSqlLedger runs on an event loop in a thread of its
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from anyio.from_thread import start_blocking_portal
@@ -171,6 +173,22 @@ def postings_of(ledger: MemoryLedger) -> list[Posting]:
 def _execute(sql: str, *parameters: Any) -> Steps[Rows]:
     rows: Rows = yield Execute(sql, parameters)
     return rows
+
+
+def funded(url: str, units: int = 10, *others: str, **settings: Any) -> SqlLedger:
+    """Return a ledger in which p1, and each of *others*, has so many units."""
+    ledger = SqlLedger(url, **settings)
+    for player_id in ("p1", *others):
+        ledger.open_account(player_id, Decimal(units))
+    return ledger
+
+
+@asynccontextmanager
+async def funded_async(url: str, units: int = 10) -> AsyncIterator[AsyncSqlLedger]:
+    """Open a ledger of asyncio in which p1 has so many units."""
+    async with AsyncSqlLedger(url) as ledger:
+        await ledger.open_account("p1", Decimal(units))
+        yield ledger
 
 
 def store_of(ledger: SqlLedger | AsyncSqlLedger) -> Any:  # Any: tests look into one or the other kind.

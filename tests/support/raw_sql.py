@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -37,6 +38,16 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 def run(url: str, sql: str, *parameters: object) -> None:
     """Run a statement and commit it; what the database refuses is raised."""
     rows(url, sql, *parameters)
+
+
+def wait_for_a_lock(url: str) -> None:
+    """Return once a connection to the PostgreSQL database at *url* waits for a lock."""
+    give_up_at = time.monotonic() + 30
+    while not rows(
+        url, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    ):
+        assert time.monotonic() < give_up_at
+        time.sleep(0.005)
 
 
 def damage(url: str, statements: Iterable[str]) -> None:
