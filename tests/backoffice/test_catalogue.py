@@ -1,8 +1,7 @@
 """The catalogue: fetched, compared, kept, held, and read without waiting (spec §2.5 to §2.7, §4.2)."""
 
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -19,18 +18,12 @@ from game_operator import (
 )
 from game_operator.backoffice.catalogue import CatalogueChange
 from tests.support.catalogues import ListedGames, games_of, named
+from tests.support.times import wait_until
 
 
 def kinds(changes: Iterable[CatalogueChange]) -> list[tuple[str, str]]:
     """Return the kind and the game of each change."""
     return [(str(change.kind), change.game_id) for change in changes]
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    """Wait until it is so, or ten seconds."""
-    end = time.monotonic() + 10
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 def test_the_first_list_is_nothing_to_compare_with(service: ListedGames) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 _SLACK_MILLIS = 5_000
 
 
-def wait_until(is_so: Callable[[], object], seconds: float = 40.0) -> None:
-    """Wait until something is so, as it is soon."""
+def wait_until(
+    is_so: Callable[[], object], problem: str = "it does not come to that", *, seconds: float = 60.0
+) -> None:
+    """Return as soon as *is_so*, looked at every few milliseconds; fail with *problem* when that takes too long."""
     give_up = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
+        assert time.monotonic() < give_up, problem
+        time.sleep(0.005)
 
 
 class StoppedClock:
@@ -34,24 +36,8 @@ class RunningClock:
         return self.millis
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Return as soon as it is so, which it must be within some *seconds*."""
-    give_up = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < give_up
-        time.sleep(0.01)
-
-
 def is_now(timestamp: object, since: float) -> bool:
     """Return whether *timestamp* is an int of Unix milliseconds between *since*, in seconds, and now, within 5 s."""
     if type(timestamp) is not int:
         return False
     return since * 1000 - _SLACK_MILLIS < timestamp < time.time() * 1000 + _SLACK_MILLIS
-
-
-def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait until *holds* says yes, and for *seconds* at the most."""
-    give_up = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < give_up
-        time.sleep(0.005)

@@ -30,7 +30,7 @@ from game_operator.webhooks import (
     success,
 )
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
-from tests.support.times import until
+from tests.support.times import wait_until
 from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, read_reply, signed, told
 from tests.webhooks.conftest import asgi_messages, asgi_scope, over_asgi
 
@@ -226,12 +226,12 @@ def test_a_client_may_hang_up_at_any_time(
     client = RawClient(port)
     client.send(data[:cut])
     if when == "during the call":
-        until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
+        wait_until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     (client.reset if way == "reset" else client.__exit__)()
     good = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
     assert told(reply_to(port, good)) == (200, None)
     if cut == len(data):
-        until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
+        wait_until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     assert sum(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls) == (cut == len(data))
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import Profile
 from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, success
-from tests.support.times import until
+from tests.support.times import wait_until
 from tests.support.webhooks import DEPOSIT, WITHDRAW, AsyncHandler, Handler, code_of, encoded, signed
 from tests.webhooks.conftest import handled
 
@@ -95,7 +95,7 @@ def test_a_sync_handler_runs_on_in_its_thread(
     assert "it never began: all 1 threads were busy" in caplog.text
     gate.opened.set()
     assert gate.ended.acquire(timeout=_PATIENCE)
-    until(lambda: "after that" in caplog.text)
+    wait_until(lambda: "after that" in caplog.text)
     assert code_of(receiver.handle("/withdraw", headers, _BODY, Handler(), in_thread=True)) is None
     assert waiting.calls == []  # What was answered before it began never begins.
 
@@ -112,7 +112,7 @@ async def test_a_sync_handler_runs_on_under_asyncio(
     assert [code_of(reply) for reply in replies] == ["SYSTEM_ERROR"] * 5
     assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
     gate.opened.set()
-    await asyncio.to_thread(until, lambda: caplog.text.count("after that") == 2)
+    await asyncio.to_thread(wait_until, lambda: caplog.text.count("after that") == 2)
     assert sorted(len(each.calls) for each in handlers) == [0, 0, 0, 1, 1]
     assert code_of(await receiver.handle_async("/withdraw", headers, _BODY, Handler())) is None
 
@@ -135,7 +135,7 @@ def test_a_failure_after_the_reply_is_logged(
 
     assert code_of(build().handle("/withdraw", headers, _BODY, Handler(fail), in_thread=True)) == "SYSTEM_ERROR"
     gate.opened.set()
-    until(lambda: "the disk is full" in caplog.text)
+    wait_until(lambda: "the disk is full" in caplog.text)
     assert "failed" in caplog.text
 
 
@@ -260,7 +260,7 @@ def test_a_loop_that_is_gone_is_not_woken(
     reply = asyncio.run(build().handle_async("/withdraw", headers, _BODY, Handler(gate.wait)))
     assert code_of(reply) == "SYSTEM_ERROR"
     gate.opened.set()
-    until(lambda: "after that" in caplog.text)
+    wait_until(lambda: "after that" in caplog.text)
     gc.collect()
     alarmed = {record.name for record in caplog.records if record.levelno >= logging.WARNING}
     assert alarmed == {"game_operator.webhooks"}

@@ -32,6 +32,7 @@ from tests.support.hostile_server import Connection, HostileServer, response_byt
 from tests.support.postgres import PostgresServer
 from tests.support.served_wallets import Served
 from tests.support.served_wallets import served as served_wallet
+from tests.support.times import wait_until
 from tests.support.wallet_process import WalletProcess
 
 Figures = Callable[[str, object], None]
@@ -153,13 +154,6 @@ def _count_of(table: str, file: Path) -> int:
     return count
 
 
-def _wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 # --- wallets in this process ------------------------------------------------------------------------------------------
 
 
@@ -275,7 +269,7 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, key_file: Path) ->
     with served(own_folder, private_key) as app:
         ledger = ("--database", app.database, "--bets", 100_000)
         process = started("--url", app.url, "--service-private-key", key_file, *ledger)
-        _wait_until(lambda: len(app.arrived) >= 20)
+        wait_until(lambda: len(app.arrived) >= 20)
         process.send_signal(signal.SIGINT)
         told = ended(process, 60)
     assert told.code == 130

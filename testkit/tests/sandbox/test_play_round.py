@@ -402,7 +402,7 @@ def test_ctrl_c_while_a_round_is_played() -> None:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            wait_until(lambda: bool(server.requests), 30)
+            wait_until(lambda: server.requests)
             began = time.monotonic()
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=30)
