@@ -1,6 +1,7 @@
-"""A clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
+"""Clocks that a test sets, what a timestamp must be (Unix time in whole milliseconds, and now), and how tests wait."""
 
 import time
+from collections.abc import Callable
 
 _SLACK_MILLIS = 5_000
 
@@ -30,3 +31,13 @@ def is_now(timestamp: object, since: float) -> bool:
     if type(timestamp) is not int:
         return False
     return since * 1000 - _SLACK_MILLIS < timestamp < time.time() * 1000 + _SLACK_MILLIS
+
+
+def wait_until(
+    is_so: Callable[[], object], problem: str = "it does not come to that", *, seconds: float = 60.0
+) -> None:
+    """Return as soon as *is_so*, looked at every few milliseconds; fail with *problem* when that takes too long."""
+    give_up = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < give_up, problem
+        time.sleep(0.002)
