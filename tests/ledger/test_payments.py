@@ -1,32 +1,22 @@
 """What a late call says is owed is paid once, whoever pays, and is worked out anew each time (docs/decisions/0040)."""
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from threading import Barrier
 from typing import Any
 
 import pytest
 
 from game_operator.errors import FindingError, UnknownSourceError
-from game_operator.ledger import Outcome, SqlLedger
+from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import Processes, processes
 from tests.support.raw_sql import rows, run
-from tests.support.repairs import findings, lost, pay, pay_there, repair, won
+from tests.support.repairs import findings, lost, pay, repair, won
 
 pytestmark = pytest.mark.outside
 
 OPENING = 10_000
-
-
-@pytest.fixture(scope="module")
-def crowd() -> Iterator[Processes]:
-    """Two processes, spawned once."""
-    with processes(2) as two:
-        yield two
 
 
 @pytest.fixture
@@ -141,20 +131,6 @@ def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_p
     assert pay(ledger, number)[1].balance_cents == 0
 
 
-def test_processes_pay_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
-    """Two processes at the same moment: one of them pays, each time."""
-    for number in range(5):
-        bet_id = f"race {number}"
-        ledger.apply(withdraw(bet_id))
-        repair(ledger, won(0, bet_id))
-        ledger.apply(deposit(bet_id, amount_cents=700))
-        before = ledger.balance("p1")
-        paying = [crowd.submit(pay_there, url, findings(ledger)[-1].id) for _ in range(2)]
-        assert sorted(bool(each.result()) for each in paying) == [False, True]
-        assert ledger.balance("p1") == before + 700
-    assert ledger.verify().findings == ()
-
-
 def test_findings_of_a_source(sqlite_url: str) -> None:
     """A wallet pays for its own source; another's does not see the bet of the same name."""
     with SqlLedger(sqlite_url) as ledger:
@@ -204,28 +180,6 @@ def test_two_late_calls_do_not_pay_twice(
         with pytest.raises(FindingError, match=f"finding {number} was resolved by ann already"):
             pay(ledger, number)
     assert ledger.balance("p1") == OPENING + amounts[order[-1]]
-    assert ledger.verify().findings == ()
-
-
-def test_threads_pay_once(ledger: SqlLedger, url: str) -> None:
-    """Of eight, each with its own ledger, one pays; all others learn that it is paid."""
-    (number,) = owed_for(ledger, won(300), late(1_250))
-    start = Barrier(8)
-
-    def paying(_number: int) -> Outcome | str:
-        with SqlLedger(url) as other:
-            start.wait()
-            try:
-                return pay(other, number)[1]
-            except FindingError as refused:
-                return str(refused)
-
-    with ThreadPoolExecutor(8) as threads:
-        results = list(threads.map(paying, range(8)))
-    assert [each for each in results if isinstance(each, Outcome)] != []
-    refusals = [each for each in results if isinstance(each, str)]
-    assert refusals == [f"The finding {number} was resolved by ann already. Nothing was moved."] * 7
-    assert ledger.balance("p1") == OPENING + 1_250
     assert ledger.verify().findings == ()
 
 
