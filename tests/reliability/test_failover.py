@@ -26,6 +26,7 @@ from tests.support.crowds import open_accounts
 from tests.support.joined_wallets import WALLETS, WalletKind
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
+from tests.support.times import wait_until
 
 _bets = count(1)
 
@@ -144,17 +145,11 @@ def test_the_repeat_finds_the_truth(lonely: PostgresServer, terms: Terms) -> Non
     with SqlLedger(lonely.url) as ledger, ThreadPoolExecutor(1) as pool:
         call = _in_doubt(lonely.url, lambda call: ledger.apply(call, terms=terms))
         repeated = pool.submit(ledger.apply, call, terms=terms)
-        _until_waiting(lonely.url)
+        waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        wait_until(lambda: execute(lonely.url, waiting))
         _set_standby(lonely, "")
         assert repeated.result().replayed
     _leave_alone(lonely)
-
-
-def _until_waiting(url: str) -> None:
-    until = time.monotonic() + 30
-    while execute(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == [(0,)]:
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 WATCHED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalchemy session, psycopg"]
