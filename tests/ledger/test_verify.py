@@ -125,6 +125,7 @@ def test_a_healthy_book(book: str) -> None:
     assert report.dropped_before_millis is None
 
 
+MONEY = "UPDATE {p}accounts SET balance_cents = balance_cents + (%d) WHERE account = '%s'"
 BET = "UPDATE {p}bets SET %s WHERE bet_id = '%s'"
 CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
 POSTING_OF = "WHERE operation = '{}' AND tx_id = '{}'"
@@ -164,17 +165,13 @@ PAID_TOO = [
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [
-        row(
-            "balance_differs",
-            "a cent more",
-            "UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'",
-        ),
+        row("balance_differs", "a cent more", MONEY % (1, "p1")),
         row("balance_differs call_without_posting", "a posting deleted", f"DELETE FROM {{p}}postings {CLOSING}"),
         row(
             "call_without_posting",
             "a posting deleted, and the balance to suit",
             f"DELETE FROM {{p}}postings {CLOSING}",
-            "UPDATE {p}accounts SET balance_cents = balance_cents - 1250 WHERE account = 'p1'",
+            MONEY % (-1250, "p1"),
         ),
         row("balance_differs wrong_posting", "a posting of another amount", POSTED % "amount_cents = amount_cents + 1"),
         row(
@@ -289,7 +286,7 @@ PAID_TOO = [
             "a reconciliation of a bet that is still open, which a deposit would pay again",
             CALL % ("reconcile", "reconcile:open", "open", 700),
             POSTING % (700, "reconcile", "reconcile:open"),
-            "UPDATE {p}accounts SET balance_cents = balance_cents + 700 WHERE account = 'p1'",
+            MONEY % (700, "p1"),
             LATER,
         ),
         row(
@@ -333,7 +330,7 @@ def test_two_balances_beyond_63_bits(database_url: str) -> None:
         ledger.open_account("p2", most)
         report = ledger.verify()
         assert (report.sound, report.balances_cents, report.house_cents) == (True, 2**64 - 2, 2 - 2**64)
-        damage(database_url, ["UPDATE {p}accounts SET balance_cents = balance_cents - 1 WHERE account = 'p2'"])
+        damage(database_url, [MONEY % (-1, "p2")])
         assert kinds(ledger.verify()) == {"balance_differs"}
 
 
@@ -356,7 +353,6 @@ def repaired(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer)
 
 _REPAIR = "WHERE operation = 'reconcile' AND tx_id = '{}'"
 _PAYMENT = "WHERE operation = 'pay' AND tx_id = '1'"
-_MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE account = 'p1'"
 
 
 @pytest.mark.parametrize(
@@ -377,14 +373,14 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
             "call_without_posting",
             "the posting of a repair deleted, and the balance to suit",
             f"DELETE FROM {{p}}postings {_REPAIR.format('won')}",
-            _MONEY.format("-700"),
+            MONEY % (-700, "p1"),
         ),
         row(
             "resolution_differs",
             "a repair of a cent more than was won",
             f"UPDATE {{p}}calls SET amount_cents = 701 {_REPAIR.format('paid')}",
             f"UPDATE {{p}}postings SET amount_cents = 701 {_REPAIR.format('paid')}",
-            _MONEY.format("1"),
+            MONEY % (1, "p1"),
         ),
         row("resolution_missing", "a bet said to be repaired", BET % ("settled_by = 'reconcile'", "closed")),
         row("posting_without_call finding_without_payment", "a payment deleted", f"DELETE FROM {{p}}calls {_PAYMENT}"),
@@ -400,8 +396,8 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
             f"UPDATE {{p}}calls SET account = 'p2' {_PAYMENT}",
             f"UPDATE {{p}}postings SET to_account = 'p2' {_PAYMENT}",
             LATER,
-            _MONEY.format("-200"),
-            "UPDATE {p}accounts SET balance_cents = balance_cents + 200 WHERE account = 'p2'",
+            MONEY % (-200, "p1"),
+            MONEY % (200, "p2"),
         ),
         row(
             "payment_without_finding finding_without_payment",
@@ -428,7 +424,7 @@ async def test_awaited(book: str) -> None:
     """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
     async with AsyncSqlLedger(book) as ledger:
         assert (await ledger.verify()) == verified(book)
-        damage(book, ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"])
+        damage(book, [MONEY % (1, "p1")])
         assert kinds(await ledger.verify()) == {"balance_differs"}
 
 

@@ -4,8 +4,9 @@ Races: threads and processes on one database, hot players and many, and pairs of
 What is asserted is never who wins, but that the books bear out every answer (spec §3, §6 promise no order).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
@@ -76,43 +77,28 @@ def test_identical_calls_from_all_threads_and_processes(url: str, crowd: Process
     assert problems(books) == []
 
 
-class _Pairs:
-    """Two ledgers, as on two machines, that get the two calls of a pair at the same moment."""
+@contextmanager
+def _two_machines(url: str) -> Iterator[Callable[[WebhookCall, WebhookCall], list[str | None]]]:
+    """Yield what sends two calls at the same moment, by a ledger each, and returns their codes."""
+    start = Barrier(2)
 
-    def __init__(self, url: str) -> None:
-        self._ledgers = [SqlLedger(url, patience_seconds=30) for _ in range(2)]
-        self._pool = ThreadPoolExecutor(2)
-        self._start = Barrier(2)
+    def send(ledger: SqlLedger, call: WebhookCall) -> str | None:
+        start.wait()
+        return ledger.apply(call).code
 
-    def __enter__(self) -> "_Pairs":
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._pool.shutdown()
-        for ledger in self._ledgers:
-            ledger.close()
-
-    def race(self, one: WebhookCall, other: WebhookCall) -> list[str | None]:
-        """Send both at once; return the two codes."""
-        calls = zip(self._ledgers, (one, other), strict=True)
-        return [sent.result().code for sent in [self._pool.submit(self._send, *each) for each in calls]]
-
-    def alone(self, call: WebhookCall) -> str | None:
-        return self._ledgers[0].apply(call).code
-
-    def _send(self, ledger: SqlLedger, call: WebhookCall):  # type: ignore[no-untyped-def]
-        self._start.wait()
-        return ledger.apply(call)
+    opened = (SqlLedger(url, patience_seconds=30) for _ in range(2))
+    with next(opened) as one, next(opened) as other, ThreadPoolExecutor(2) as pool:
+        yield lambda *calls: list(pool.map(send, (one, other), calls))
 
 
 def test_withdraw_against_its_rollback_on_an_unseen_bet(url: str) -> None:
     """D08, D03: 200 times at once from two machines: refunded or never debited, and no debit beside a tombstone."""
     open_accounts(url, {"p1": 100_000})
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(200):
             bet_id = f"b{number}"
             one, other = withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}")
-            ends = pairs.race(one, other)
+            ends = race(one, other)
             assert ends in ([None, None], ["BET_ROLLED_BACK", "BET_NOT_FOUND"]), f"{bet_id}: {ends}"
     books = read_books(url)
     assert books.accounts == {"p1": 100_000}
@@ -123,10 +109,10 @@ def test_withdraw_against_its_rollback_on_an_unseen_bet(url: str) -> None:
 def test_withdraw_against_its_rollback_of_an_unknown_player(url: str) -> None:
     """Without an account there is no row to lock, and the constraints alone decide: declined, or a tombstone."""
     open_accounts(url, {})
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(50):
             bet_id = f"b{number}"
-            ends = pairs.race(withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            ends = race(withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
             assert ends == ["PLAYER_NOT_FOUND", "PLAYER_NOT_FOUND"]
     books = read_books(url)
     assert len(books.bets) == 50
@@ -137,11 +123,11 @@ def test_withdraw_against_its_rollback_of_an_unknown_player(url: str) -> None:
 def test_deposit_against_rollback(url: str) -> None:
     """D04: of the deposit and the rollback of one bet exactly one wins, and the other is told so."""
     open_accounts(url, {"p1": 100_000})
-    with _Pairs(url) as pairs:
+    with SqlLedger(url) as ledger, _two_machines(url) as race:
         for number in range(50):
             bet_id = f"b{number}"
-            assert pairs.alone(withdraw(bet_id)) is None
-            ends = pairs.race(deposit(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            assert ledger.apply(withdraw(bet_id)).applied
+            ends = race(deposit(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
             assert ends in ([None, "BET_ALREADY_CLOSED"], ["BET_ROLLED_BACK", None]), f"{bet_id}: {ends}"
     assert problems(read_books(url)) == []
 
@@ -159,10 +145,10 @@ def test_deposit_against_rollback(url: str) -> None:
 @pytest.mark.drawn(5)
 def test_conflicting_withdraws(url: str, first: WithdrawCall, second: WithdrawCall) -> None:
     """B04, B12, B13 as a race: what has no lock in common is kept apart by the constraints: one debit."""
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(15):
             open_accounts(url, {f"p1.{number}": 10_000, f"p2.{number}": 10_000})
-            ends = pairs.race(_renamed(first, number), _renamed(second, number))
+            ends = race(_renamed(first, number), _renamed(second, number))
             assert sorted(ends, key=str) == ["DUPLICATE_TRANSACTION", None]
     assert problems(read_books(url)) == []
 
