@@ -248,17 +248,6 @@ class AtOnceContract(_Worlds):
             assert [isinstance(each, Outcome) and each.applied for each in results].count(True) == 1
         assert world.balance() == 10_750
 
-    def test_d04_a_deposit_and_a_rollback(self, world: World) -> None:
-        """Exactly one wins."""
-        for n in range(10):
-            before = world.balance()
-            world.withdraw(f"b{n}")
-            pair: list[WebhookCall] = [deposit(f"b{n}", world.p1), rollback(f"b{n}", world.p1, None)]
-            answers = codes(world.at_once(pair if n % 2 else pair[::-1]))
-            won = world.state(f"b{n}") is BetState.CLOSED
-            assert answers.count(None) == 1
-            assert world.balance() - before == (750 if won else 0)
-
     def test_d05_many_players(self, world: World) -> None:
         """Mixed traffic of many players at once: no deadlock, and no update is lost."""
         players = [f"p-{world.source}-{n}" for n in range(40)]
@@ -300,12 +289,6 @@ class AtOnceContract(_Worlds):
         states = [bet.state for bet in world.ledger.bets(source=world.source)]
         assert len(states) == 200
         assert set(states) <= {BetState.ROLLED_BACK, BetState.TOMBSTONE}
-
-    def test_d09_twice_in_one_commit(self, world: World) -> None:
-        """Calls that wait share a commit; the same one twice in it moves once, and no balance goes below zero."""
-        calls = [withdraw(f"b{n // 3}", world.p1, 900) for n in range(60)]
-        assert codes(world.at_once(calls)).count(None) == 33
-        assert world.balance() == 10_000 - 11 * 900
 
     def test_g01_cents(self, world: World) -> None:
         """0.01 taken a hundred times from 1.00 leaves exactly 0.00."""

@@ -14,6 +14,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.postgres.socket_reader import SocketReader
 from game_operator.webhooks import WithdrawCall
+from tests.support.books import execute
 from tests.support.ledgers import store_of
 from tests.support.leftovers import assert_idle, nothing_grows
 
@@ -60,11 +61,8 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def _end_sessions(url: str, which: str = "pid <> pg_backend_pid()") -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            f"WHERE datname = current_database() AND {which}"
-        )
+    ours = f"FROM pg_stat_activity WHERE datname = current_database() AND {which}"
+    execute(url, f"SELECT pg_terminate_backend(pid, 5000) {ours}")
 
 
 async def test_one_reader_serves_many_calls(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,24 +97,17 @@ async def test_the_server_goes_while_nobody_waits(url: str) -> None:
     assert_idle(url)
 
 
+_WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+
+
 @asynccontextmanager
 async def _held_up(ledger: AsyncSqlLedger, url: str) -> AsyncIterator[tuple["asyncio.Task[Any]", Any]]:
     """Yield a call that waits for a lock, and the connection that has it."""
     async with await psycopg.AsyncConnection.connect(url) as other:
         await other.execute("SELECT FROM game_operator_accounts FOR UPDATE")
         call = asyncio.create_task(ledger.apply(_withdraw(2)))
-        async with asyncio.timeout(20):
-            while not await _waiting(url):
-                await asyncio.sleep(0.01)
+        await _until(lambda: execute(url, _WAITING))
         yield call, other
-
-
-async def _waiting(url: str) -> int:
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        cursor = await connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        return int((await cursor.fetchone() or (0,))[0])
 
 
 async def test_the_server_goes_in_the_middle(url: str) -> None:
@@ -137,9 +128,7 @@ async def test_cancelled_in_the_middle(url: str) -> None:
                 await call
             assert store_of(ledger)._connection is None
             # With the lock still held.
-            async with asyncio.timeout(20):
-                while await _waiting(url):
-                    await asyncio.sleep(0.01)
+            await _until(lambda: not execute(url, _WAITING))
             await other.rollback()
             assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 300
             assert await ledger.bet("bet-2") is None
