@@ -199,7 +199,7 @@ def test_a_point_in_time(tmp_path: Path) -> None:
             _archive_all(server, backups / "wal")
             server.kill()
             run(recover, tmp_path, **variables, TARGET=target)
-            _give_all(data)
+            give_to_server_user(data)  # Who would have run the commands.
             server.start()
             wait_until(lambda: execute(server.url, "SELECT pg_is_in_recovery()") == [(False,)])
             run(check, tmp_path, **variables)
@@ -216,9 +216,3 @@ def test_a_point_in_time(tmp_path: Path) -> None:
 def _archive_all(server: PostgresServer, folder: Path) -> None:
     ((name,),) = execute(server.url, "SELECT pg_walfile_name(pg_switch_wal())")
     wait_until((folder / name).exists)
-
-
-def _give_all(folder: Path) -> None:
-    """Give *folder* to the server's user, who would have run the commands."""
-    for path in (folder, *folder.rglob("*")):
-        give_to_server_user(path)

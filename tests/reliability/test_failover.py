@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,6 +25,7 @@ from tests.support.joined_wallets import WALLETS, WalletKind
 from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
+from tests.support.postgres_binaries import give_to_server_user
 from tests.support.times import wait_until
 
 _bets = count(1)
@@ -244,7 +244,8 @@ def test_a_former_primary_is_refused() -> None:
         open_accounts(server.url, {"p1": 10_000})
         server.stop()
         data, former = server.folder / "data", server.folder / "former"
-        _copy(data, former)
+        shutil.copytree(data, former)
+        give_to_server_user(former)
         (data / "standby.signal").touch()
         server.start()
         execute(server.url, "SELECT pg_promote()")
@@ -265,13 +266,6 @@ def test_a_former_primary_is_refused() -> None:
             (server.folder / "promoted").rename(data)
             server.start()
             assert ledger.apply(withdraw("b2")).applied
-
-
-def _copy(data: Path, copy: Path) -> None:
-    shutil.copytree(data, copy)
-    owner = data.stat()
-    for path in (copy, *copy.rglob("*")):
-        shutil.chown(path, owner.st_uid, owner.st_gid)
 
 
 @pytest.mark.bare
