@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from game_operator.ledger.books.retention import missing_days
+from tests.support.crowds import Processes, processes
 from tests.support.raw_sql import run
 from tests.support.times import RunningClock
 
@@ -26,6 +27,13 @@ def quiet_ledger() -> Iterator[None]:
 def anyio_backend() -> str:
     """The ledgers and the drivers of databases are for asyncio."""
     return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Processes]:
+    """Four processes, spawned once for all tests of a module."""
+    with processes(4) as four:
+        yield four
 
 
 @pytest.fixture

@@ -7,19 +7,17 @@ same books and the same promises are followed once: what comes after them is the
 """
 
 from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.ledger import MemoryLedger, Terms
+from game_operator.ledger import Terms
 from game_operator.ledger.api import Account
 from game_operator.ledger.rules.book import Book
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.ledgers import postings_of
 from tests.support.wallet_model import WalletModel, is_final
 
 pytestmark = pytest.mark.slow
@@ -212,16 +210,3 @@ def test_c09_all_histories(
     assert histories == sum(len(letters) ** length for length in range(1, longest + 1))
     record_property("histories", histories)
     record_property("steps", steps)
-
-
-@pytest.mark.parametrize("length", range(1, LONGEST + 1))
-def test_c09_each_history_by_itself(length: int) -> None:
-    """The honest three calls in every order with every repetition, each from an empty ledger; nothing is shortened."""
-    for names in product(HONEST, repeat=length):
-        ledger, model = MemoryLedger(OPENING), WalletModel(dict(OPENING))
-        for name in names:
-            call = HONEST[name]
-            assert ledger.apply(call).code == model.answer(call), names
-        assert ledger.balance("p1") == model.money["p1"]
-        moved = [each.operation for each in postings_of(ledger) if each.operation != "open"]
-        assert moved in ([], ["withdraw"], ["withdraw", "deposit"], ["withdraw", "rollback"])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 import anyio
@@ -14,8 +13,7 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, TableAccoun
 from game_operator.models.webhooks import WebhookCall
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-from tests.support.raw_sql import is_sqlite
-from tests.support.raw_sql import rows as execute
+from tests.support.raw_sql import is_sqlite, with_players
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(7, database_url=("postgres",))]
 
@@ -29,9 +27,7 @@ MARKED = "SELECT value FROM game_operator_meta WHERE name = 'balances_elsewhere'
 @pytest.fixture
 def run(database_url: str) -> Run:
     """Run a statement of the operator's, committed at once, in a database with their players."""
-    execute(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-    execute(database_url, "INSERT INTO players VALUES ('p1', 1000)")
-    return partial(execute, database_url)
+    return with_players(database_url)
 
 
 @pytest.fixture
@@ -116,13 +112,12 @@ def test_a_ledger_that_only_joins_leaves_the_mark_too(database_url: str, run: Ru
 
 def test_nobody_waits_for_a_mark_that_is_not_committed(postgres_url: str) -> None:
     """A caller who waited, with locks of their own, for another who wants those would be in a deadlock."""
-    with psycopg.connect(postgres_url, autocommit=True) as setup:
-        setup.execute("CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
-        setup.execute("INSERT INTO players VALUES ('p1', 1000), ('p2', 1000)")
-        with SqlLedger(postgres_url, accounts=TABLE) as ledger:
-            setup.execute("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")
-            with psycopg.connect(postgres_url) as one, psycopg.connect(postgres_url) as other:
-                for connection, player in ((one, "p1"), (other, "p2")):
-                    connection.execute("SET lock_timeout = '2s'")
-                    ledger.apply(withdraw(f"b-{player}", player_id=player), connection=connection)
-            assert setup.execute(MARKED).fetchall() == [(1,)]
+    run = with_players(postgres_url)
+    run("INSERT INTO players VALUES ('p2', 1000)")
+    with SqlLedger(postgres_url, accounts=TABLE) as ledger:
+        run("DELETE FROM game_operator_meta WHERE name = 'balances_elsewhere'")
+        with psycopg.connect(postgres_url) as one, psycopg.connect(postgres_url) as other:
+            for connection, player in ((one, "p1"), (other, "p2")):
+                connection.execute("SET lock_timeout = '2s'")
+                ledger.apply(withdraw(f"b-{player}", player_id=player), connection=connection)
+        assert run(MARKED) == [(1,)]

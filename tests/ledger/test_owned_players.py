@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -28,6 +27,7 @@ from game_operator.ledger.office import Office
 from game_operator.models.webhooks import WebhookCall
 from game_operator.wallet import AsyncWallet, JoinedWallet
 from tests.ledger.test_fence import connected, content
+from tests.support.callers import KINDS
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.grants import GrantingService, campaign
 from tests.support.raw_sql import is_sqlite, run
@@ -63,13 +63,15 @@ CALLS = [
 ]
 
 
-def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> None:
+def joined(driver: str, ledger: SqlLedger, url: str, call: WebhookCall) -> None:
     """Apply a call in a transaction of the caller's, which commits whatever comes."""
-    with closing(connected(url)) as connection:
+    kind = next(kind for kind in KINDS if kind.name == ("sqlite3" if is_sqlite(url) else driver))
+    with kind.open(url, owns=ledger._owns) as caller:
+        caller.begin()
         try:
-            ledger.apply(call, connection=connection)
+            caller.apply(call)
         finally:
-            connection.commit()
+            caller.commit()
 
 
 def in_joined_wallet(ledger: SqlLedger, url: str, call: WebhookCall) -> None:
@@ -91,27 +93,12 @@ def awaited(ledger: SqlLedger, url: str, call: WebhookCall) -> None:
     anyio.run(apply)
 
 
-def awaited_joined(ledger: SqlLedger, url: str, call: WebhookCall) -> None:
-    """Apply a call in a transaction of asyncio; there is none on SQLite here."""
-    if is_sqlite(url):
-        return awaited(ledger, url, call)
-
-    async def apply() -> None:
-        async with AsyncSqlLedger(url, owns=ledger._owns) as other, await psycopg.AsyncConnection.connect(url) as on:
-            try:
-                await other.apply(call, connection=on)
-            finally:
-                await on.commit()
-
-    return anyio.run(apply)
-
-
 WAYS: dict[str, Callable[[SqlLedger, str, WebhookCall], object]] = {
     "apply": lambda ledger, _, call: ledger.apply(call),
-    "joined": joined,
+    "joined": partial(joined, "psycopg"),
     "a JoinedWallet": in_joined_wallet,
     "awaited": awaited,
-    "awaited, joined": awaited_joined,
+    "awaited, joined": partial(joined, "psycopg async"),
 }
 
 

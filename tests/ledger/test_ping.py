@@ -41,13 +41,6 @@ def look(request: pytest.FixtureRequest) -> Look:
     return found
 
 
-@pytest.fixture
-def url(database_url: str) -> str:
-    """A database with tables."""
-    SqlLedger(database_url).close()
-    return database_url
-
-
 @contextmanager
 def silent() -> Iterator[tuple[str, socket.socket]]:
     """Yield the address of a server that takes connections and never answers."""

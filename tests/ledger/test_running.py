@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
@@ -16,17 +16,18 @@ from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli import main
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.books import execute
-from tests.support.command_line import started
 from tests.support.documents import ROOT, ShellBlock, shell_blocks
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import find_binaries
 from tests.support.replication import follow
+from tests.support.wallet_process import WalletProcess
 
 PAGE = ROOT / "docs" / "how-to" / "runbook.md"
 BLOCKS = shell_blocks(PAGE)
@@ -140,26 +141,13 @@ def test_the_pooler_is_in_the_wrong_mode(postgres: PostgresServer, monkeypatch: 
 
 @pytest.mark.outside
 @pytest.mark.torture
-def test_the_wallet_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, public_pem: bytes) -> None:
+def test_the_wallet_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: RSAPrivateKey) -> None:
     """It is."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     _bets(url)
-    (tmp_path / "service.pub.pem").write_bytes(public_pem)
-    with _served(tmp_path, url) as port:
-        monkeypatch.setenv("PORT", str(port))
+    with WalletProcess(url, private_key, tmp_path) as wallet:
+        monkeypatch.setenv("PORT", str(wallet.port))
         _run_section("The wallet is not ready", monkeypatch, url)
-
-
-@contextmanager
-def _served(folder: Path, url: str) -> Iterator[int]:
-    key = str(folder / "service.pub.pem")
-    server = started("serve", "--service-key", key, "--port", "0", "--database", url)
-    try:
-        assert server.stdout is not None
-        yield int(re.findall(r"http://127\.0\.0\.1:(\d+)", server.stdout.readline())[0])
-    finally:
-        server.terminate()
-        server.communicate(timeout=50)
 
 
 # --- How blocks run ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -22,6 +21,7 @@ from game_operator.ledger.engine.address import address_of, shown_address
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, schema_sql, table_names
 from game_operator.ledger.office import Office
 from tests.support.calls import deposit, withdraw
+from tests.support.crowds import Processes, meet
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 from tests.support.retention import drop
@@ -112,25 +112,20 @@ def test_tables_that_do_not_say_their_version_are_left_alone(database_url: str, 
     assert rows(database_url, "SELECT balance_cents FROM {p}accounts") == [(100,)]
 
 
-OPEN_AND_PLAY = """
-import sys
-from decimal import Decimal
-from game_operator.ledger import SqlLedger
-with SqlLedger(sys.argv[1], patience_seconds=30) as ledger:
-    ledger.open_account(sys.argv[2], Decimal(1))
-"""
+def open_there(url: str, player_id: str) -> None:
+    """Open a ledger as soon as the other processes do."""
+    meet()
+    with SqlLedger(url, patience_seconds=30) as ledger:
+        ledger.open_account(player_id, Decimal(1))
 
 
 @pytest.mark.outside
-def test_processes_that_open_at_once(database_url: str) -> None:
+def test_processes_that_open_at_once(database_url: str, crowd: Processes) -> None:
     """One makes the tables, the others find them."""
-    processes = [
-        subprocess.Popen([sys.executable, "-W", "error", "-c", OPEN_AND_PLAY, database_url, f"p{number}"])
-        for number in range(2)
-    ]
-    assert [process.wait(50) for process in processes] == [0] * 2
+    for opened in [crowd.submit(open_there, database_url, f"p{number}") for number in range(crowd.count)]:
+        opened.result()
     with SqlLedger(database_url, migrate=False) as ledger:
-        assert (ledger.verify().accounts, ledger.verify().findings) == (2, ())
+        assert (ledger.verify().accounts, ledger.verify().findings) == (4, ())
 
 
 @pytest.mark.parametrize(
@@ -142,23 +137,6 @@ def test_prefixes_that_are_refused(prefix: str) -> None:
         with pytest.raises(ConfigurationError) as refused:
             kind("sqlite:///:memory:", table_prefix=prefix)
         assert refused.value.setting == "table_prefix"
-
-
-def test_every_commit_to_sqlite_waits_for_the_disk(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On each connection, whatever this SQLite was built with (docs/decisions/0015)."""
-    connections: list[sqlite3.Connection] = []
-    connect = sqlite3.connect
-
-    def noted(*args: Any, **options: Any) -> sqlite3.Connection:
-        connections.append(connect(*args, **options))
-        return connections[-1]
-
-    monkeypatch.setattr(sqlite3, "connect", noted)
-    with SqlLedger(sqlite_url) as ledger:
-        ledger.open_account("p1", Decimal(1))
-        writer = connections[-1]
-        assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_a_database_in_another_encoding(postgres: PostgresServer) -> None:

@@ -9,18 +9,22 @@ from typing import Any
 
 import psycopg
 import pytest
-import uvloop
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.postgres.socket_reader import SocketReader
 from game_operator.webhooks import WithdrawCall
+from tests.support.books import execute
 from tests.support.ledgers import store_of
 from tests.support.leftovers import assert_idle, nothing_grows
 
 pytestmark = pytest.mark.outside
 
-LOOPS = pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
+
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Loops of both kinds."""
+    return "asyncio", {"use_uvloop": request.param}
 
 
 def _withdraw(number: int) -> WithdrawCall:
@@ -57,56 +61,43 @@ async def _until(condition: Callable[[], object]) -> None:
 
 
 def _end_sessions(url: str, which: str = "pid <> pg_backend_pid()") -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            f"WHERE datname = current_database() AND {which}"
-        )
+    ours = f"FROM pg_stat_activity WHERE datname = current_database() AND {which}"
+    execute(url, f"SELECT pg_terminate_backend(pid, 5000) {ours}")
 
 
-@LOOPS
-def test_one_reader_serves_many_calls(url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+async def test_one_reader_serves_many_calls(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is added once; a call that goes the long way, by psycopg's own reader, lets it be added once more."""
-    added = []
+    added, stands = [], SocketReader._stands
 
-    async def calls() -> None:
+    def watched(reader: SocketReader) -> bool:
+        added.append(reader._loop is None)
+        return stands(reader)
+
+    with nothing_grows():
         async with _opened(url) as ledger:
-            stands = SocketReader._stands
-
-            def watched(reader: SocketReader) -> bool:
-                added.append(reader._loop is None)
-                return stands(reader)
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(SocketReader, "_stands", watched)
-                for number in range(2, 22):
-                    await ledger.apply(_withdraw(number))
-                assert len(added) >= 20
-                assert not any(added)
-                assert await ledger.balance("p0") == 100_000 - 22 * 100
-                for number in range(22, 42):
-                    await ledger.apply(_withdraw(number))
-                assert sum(added) <= 1
-
-    with asyncio.Runner(loop_factory=new_loop) as runner, nothing_grows():
-        runner.run(calls())
+            monkeypatch.setattr(SocketReader, "_stands", watched)
+            for number in range(2, 22):
+                await ledger.apply(_withdraw(number))
+            assert len(added) >= 20
+            assert not any(added)
+            assert await ledger.balance("p0") == 100_000 - 22 * 100
+            for number in range(22, 42):
+                await ledger.apply(_withdraw(number))
+            assert sum(added) <= 1
 
 
-@LOOPS
-def test_the_server_goes_while_nobody_waits(url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+async def test_the_server_goes_while_nobody_waits(url: str) -> None:
     """A closed socket can always be read: the reader leaves, so that the loop can sleep; the next call connects."""
-
-    async def calls() -> None:
-        async with _opened(url) as ledger:
-            await asyncio.to_thread(_end_sessions, url)
-            await _until(lambda: _reader(ledger)._loop is None)
-            assert (await ledger.apply(_withdraw(2))).balance_cents == 100_000 - 300
-            assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 400
-            assert _reader(ledger)._loop is asyncio.get_running_loop()
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(calls())
+    async with _opened(url) as ledger:
+        await asyncio.to_thread(_end_sessions, url)
+        await _until(lambda: _reader(ledger)._loop is None)
+        assert (await ledger.apply(_withdraw(2))).balance_cents == 100_000 - 300
+        assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 400
+        assert _reader(ledger)._loop is asyncio.get_running_loop()
     assert_idle(url)
+
+
+_WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
 @asynccontextmanager
@@ -115,56 +106,42 @@ async def _held_up(ledger: AsyncSqlLedger, url: str) -> AsyncIterator[tuple["asy
     async with await psycopg.AsyncConnection.connect(url) as other:
         await other.execute("SELECT FROM game_operator_accounts FOR UPDATE")
         call = asyncio.create_task(ledger.apply(_withdraw(2)))
-        async with asyncio.timeout(20):
-            while not await _waiting(url):
-                await asyncio.sleep(0.01)
+        await _until(lambda: execute(url, _WAITING))
         yield call, other
 
 
-async def _waiting(url: str) -> int:
-    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        cursor = await connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        return int((await cursor.fetchone() or (0,))[0])
-
-
-@LOOPS
-def test_the_server_goes_in_the_middle(url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+async def test_the_server_goes_in_the_middle(url: str) -> None:
     """The call goes the long way on another connection, and is applied once."""
-
-    async def calls() -> None:
-        async with _opened(url) as ledger, _held_up(ledger, url) as (call, other):
-            await asyncio.to_thread(_end_sessions, url, "wait_event_type = 'Lock'")
-            await other.rollback()
-            assert (await call).balance_cents == 100_000 - 300
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(calls())
+    async with _opened(url) as ledger, _held_up(ledger, url) as (call, other):
+        await asyncio.to_thread(_end_sessions, url, "wait_event_type = 'Lock'")
+        await other.rollback()
+        assert (await call).balance_cents == 100_000 - 300
     assert_idle(url)
 
 
-@LOOPS
-def test_cancelled_in_the_middle(url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+async def test_cancelled_in_the_middle(url: str) -> None:
     """The server stops the statement, the connection is dropped, and the next call is the next call's alone."""
-
-    async def calls() -> None:
+    with nothing_grows():
         async with _opened(url) as ledger, _held_up(ledger, url) as (call, other):
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
             assert store_of(ledger)._connection is None
             # With the lock still held.
-            async with asyncio.timeout(20):
-                while await _waiting(url):
-                    await asyncio.sleep(0.01)
+            await _until(lambda: not execute(url, _WAITING))
             await other.rollback()
             assert (await ledger.apply(_withdraw(3))).balance_cents == 100_000 - 300
             assert await ledger.bet("bet-2") is None
-
-    with asyncio.Runner(loop_factory=new_loop) as runner, nothing_grows():
-        runner.run(calls())
     assert_idle(url)
+
+
+async def test_a_loop_that_forgets_the_reader_delays_a_call_and_no_more(url: str) -> None:
+    """As uvloop forgets that of a connection that was reset: it tells nobody, and every call waited for its budget."""
+    async with _opened(url) as ledger:
+        read_socket = _reader(ledger)._socket
+        assert read_socket is not None
+        asyncio.get_running_loop().remove_reader(read_socket.fileno())
+        assert (await asyncio.wait_for(ledger.apply(_withdraw(2)), 5)).applied
 
 
 def test_the_ledger_goes_on_in_another_loop(url: str) -> None:
@@ -206,20 +183,3 @@ async def test_what_the_socket_does_not_take_at_once(
         await connection.execute("DEALLOCATE ALL")
         assert await reader.wait(prepared.execution(("SELECT $1, $1", ["a"]))) == [["a", "a"]]
         reader.close()
-
-
-@LOOPS
-def test_a_loop_that_forgets_the_reader_delays_a_call_and_no_more(
-    url: str, new_loop: Callable[[], asyncio.AbstractEventLoop]
-) -> None:
-    """As uvloop forgets that of a connection that was reset: it tells nobody, and every call waited for its budget."""
-
-    async def call() -> None:
-        async with _opened(url) as ledger:
-            read_socket = _reader(ledger)._socket
-            assert read_socket is not None
-            asyncio.get_running_loop().remove_reader(read_socket.fileno())
-            assert (await asyncio.wait_for(ledger.apply(_withdraw(2)), 5)).applied
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(call())

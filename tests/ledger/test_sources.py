@@ -1,9 +1,10 @@
 """The services and environments that a ledger takes calls from: the first registers itself, no other does."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from decimal import Decimal
+from threading import Barrier
 from typing import Any
 
 import anyio
@@ -169,21 +170,17 @@ def test_two_processes_that_begin_at_once(database_url: str) -> None:
     """With a source each: one of them is registered, and only its calls are answered."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-    barrier = threading.Barrier(4)
-    answered: list[str] = []
+    barrier = Barrier(4)
 
-    def play(number: int) -> None:
+    def played(number: int) -> list[str]:
         source = f"s{number % 2}"
         with SqlLedger(database_url) as each:
             barrier.wait()
             taken = [_is_taken(each, withdraw(f"b{number}-{bet}"), Terms(source=source)) for bet in range(3)]
-            answered.extend(source for is_taken in taken if is_taken)
+        return [source for is_taken in taken if is_taken]
 
-    threads = [threading.Thread(target=play, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        answered = [source for sources in pool.map(played, range(4)) for source in sources]
     with SqlLedger(database_url) as ledger:
         assert ledger.balance("p1") == 10_000 - 500 * len(answered)
         assert {bet_source for (bet_source,) in rows(database_url, "SELECT source FROM {p}bets")} == set(answered)

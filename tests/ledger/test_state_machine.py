@@ -4,15 +4,11 @@ Long histories made by hypothesis: calls, deposits of funds, accounts opened lat
 The specification leaves open what repeats and late calls do (spec §3, §6); docs/decisions/0014 has what we chose.
 """
 
-import tempfile
 from abc import abstractmethod
-from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from game_operator.errors import FindingError, RepairRefusedError
 from game_operator.ledger import SqlLedger, Terms
@@ -21,6 +17,7 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
+from tests.support.machines import InFile, run_machine
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.retention import drop, keep_one
 from tests.support.wallet_model import WalletModel, is_final
@@ -142,14 +139,9 @@ class _MemoryMachine(_Machine):
         return InMemory()
 
 
-class _SqliteMachine(_Machine):
+class _SqliteMachine(InFile, _Machine):
     def made(self) -> AnyLedger:
-        self.folder = tempfile.TemporaryDirectory()
-        return InDatabase(f"sqlite:///{Path(self.folder.name) / 'wallet.db'}")
-
-    def teardown(self) -> None:
-        super().teardown()
-        self.folder.cleanup()
+        return InDatabase(self.fresh_url())
 
 
 class _RepairMachine(_SqliteMachine):
@@ -231,29 +223,23 @@ class _RepairMachine(_SqliteMachine):
             super().teardown()
 
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-
-
-_MACHINES = {_MemoryMachine: (30, 40), _SqliteMachine: (5, 30), _RepairMachine: (8, 40)}
+_MACHINES: dict[type[_Machine], tuple[int, int]] = {
+    _MemoryMachine: (30, 40),
+    _SqliteMachine: (5, 30),
+    _RepairMachine: (8, 40),
+}
 
 
 @pytest.mark.parametrize("machine", _MACHINES)
 @pytest.mark.drawn(2)
-def test_long_histories(machine: Any) -> None:  # Any: a class of machines.
+def test_long_histories(machine: type[_Machine]) -> None:
     """Whatever the history, the answers, the money and the states are those of the model."""
-    _tried(machine, *_MACHINES[machine])
+    run_machine(machine, *_MACHINES[machine])
 
 
 @pytest.mark.torture
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize(
-    ("machine", "histories"), [(_MemoryMachine, 3_000), (_SqliteMachine, 300), (_RepairMachine, 300)]
-)
-def test_very_long_histories(machine: Any, histories: int) -> None:  # Any: a class of machines.
+@pytest.mark.parametrize("machine", _MACHINES)
+def test_very_long_histories(machine: type[_Machine]) -> None:
     """More of them, and longer."""
-    _tried(machine, histories, 80)
-
-
-def _tried(machine: Any, histories: int, steps: int) -> None:
-    chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)
-    run_state_machine_as_test(machine, settings=chosen)
+    run_machine(machine, 3_000 if machine is _MemoryMachine else 300, 80)

@@ -1,17 +1,14 @@
 """The sum of totals is the sum of postings, in any history of calls, closes, prunes, late entries and wrong clocks."""
 
-import tempfile
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from game_operator.ledger import SqlLedger, Terms, TotalsRow
 from game_operator.ledger.books.totals import KINDS
@@ -19,6 +16,7 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.machines import InFile, run_machine
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import damage, is_sqlite, rows
 from tests.support.retention import drop
@@ -265,22 +263,9 @@ def _without_zeros(sums: Mapping[T, int]) -> dict[T, int]:
     return {key: total for key, total in sums.items() if total}
 
 
-class _SqliteMachine(_Machine):
+class _SqliteMachine(InFile, _Machine):
     def made_url(self) -> str:
-        self.folder = tempfile.TemporaryDirectory()
-        return f"sqlite:///{Path(self.folder.name) / 'wallet.db'}"
-
-    def teardown(self) -> None:
-        super().teardown()
-        self.folder.cleanup()
-
-
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-
-
-def _tried(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.
-    chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)
-    run_state_machine_as_test(machine, settings=chosen)
+        return self.fresh_url()
 
 
 _FOR_LONG = pytest.param(200, 60, marks=[pytest.mark.torture, pytest.mark.timeout(3_600)])
@@ -289,7 +274,7 @@ _FOR_LONG = pytest.param(200, 60, marks=[pytest.mark.torture, pytest.mark.timeou
 @pytest.mark.parametrize(("histories", "steps"), [(3, 25), _FOR_LONG])
 def test_on_sqlite(histories: int, steps: int) -> None:
     """Months of calls, closes and prunes."""
-    _tried(_SqliteMachine, histories, steps)
+    run_machine(_SqliteMachine, histories, steps)
 
 
 @pytest.mark.outside
@@ -307,4 +292,4 @@ def test_on_postgresql(postgres: PostgresServer, postgres_tables: str, histories
             super().teardown()
             postgres.drop_database(urls.pop())
 
-    _tried(_PostgresMachine, histories, steps)
+    run_machine(_PostgresMachine, histories, steps)

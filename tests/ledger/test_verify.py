@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, steps
+from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts
 from game_operator.ledger.books import verify, whole_books
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.books.whole_books import verified as read_books
-from game_operator.ledger.steps import Steps
+from game_operator.ledger.steps import Steps, as_steps
 from game_operator.ledger.steps import run as run_steps
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -59,6 +59,14 @@ def fill(url: str) -> None:
         ledger.adjust("p1", Decimal("-20.00"), reference="cashout-1")
 
 
+def filled(folder: Path, postgres: PostgresServer) -> dict[str, str]:
+    """Return the URL of such a ledger in each kind of database."""
+    urls = {"sqlite": f"sqlite:///{folder / 'wallet.db'}", "postgres": postgres.create_database()}
+    for url in urls.values():
+        fill(url)
+    return urls
+
+
 def settle(ledger: SqlLedger) -> None:
     """Settle what is OPEN: else its day is not dropped."""
     for bet_id, player_id in (("open", "p1"), ("other", "p2")):
@@ -68,17 +76,11 @@ def settle(ledger: SqlLedger) -> None:
 @pytest.fixture(scope="module")
 def templates(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> dict[str, str]:
     """The URL of a healthy book in each kind of database, to be copied."""
-    urls = {
-        "sqlite": f"sqlite:///{tmp_path_factory.mktemp('healthy') / 'wallet.db'}",
-        "postgres": postgres.create_database(),
-    }
-    since = {"sqlite, since a checkpoint": f"sqlite:///{tmp_path_factory.mktemp('begun') / 'wallet.db'}"}
-    for url in since.values():
-        with SqlLedger(url) as ledger:
-            assert ledger.maintain().finished
-    for url in (*urls.values(), *since.values()):
-        fill(url)
-    return urls | since
+    begun = f"sqlite:///{tmp_path_factory.mktemp('begun') / 'wallet.db'}"
+    with SqlLedger(begun) as ledger:
+        assert ledger.maintain().finished
+    fill(begun)
+    return filled(tmp_path_factory.mktemp("healthy"), postgres) | {"sqlite, since a checkpoint": begun}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -104,6 +106,14 @@ def kinds(report: BooksReport) -> set[str]:
     return {finding.kind for finding in report.findings}
 
 
+def damaged_report(url: str, statements: tuple[str, ...], *, full: bool) -> BooksReport:
+    """Return what verify() says of the rows as they are after *statements*, which are undone."""
+    with damaged(url, statements) as perform:
+        report = run_steps(read_books(lambda script: lambda: run_steps(script(), perform), DEFAULT_PREFIX, full=full))
+    assert all(finding.detail.endswith(".") for finding in report.findings)
+    return report
+
+
 def test_a_healthy_book(book: str) -> None:
     """Nothing is found in a book with a bet in every state, and its totals sum to zero."""
     report = verified(book)
@@ -115,6 +125,7 @@ def test_a_healthy_book(book: str) -> None:
     assert report.dropped_before_millis is None
 
 
+MONEY = "UPDATE {p}accounts SET balance_cents = balance_cents + (%d) WHERE account = '%s'"
 BET = "UPDATE {p}bets SET %s WHERE bet_id = '%s'"
 CALLED = "UPDATE {p}calls SET %s WHERE tx_id = '%s'"
 POSTING_OF = "WHERE operation = '{}' AND tx_id = '{}'"
@@ -154,17 +165,13 @@ PAID_TOO = [
 @pytest.mark.parametrize(
     ("statements", "expected"),
     [
-        row(
-            "balance_differs",
-            "a cent more",
-            "UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'",
-        ),
+        row("balance_differs", "a cent more", MONEY % (1, "p1")),
         row("balance_differs call_without_posting", "a posting deleted", f"DELETE FROM {{p}}postings {CLOSING}"),
         row(
             "call_without_posting",
             "a posting deleted, and the balance to suit",
             f"DELETE FROM {{p}}postings {CLOSING}",
-            "UPDATE {p}accounts SET balance_cents = balance_cents - 1250 WHERE account = 'p1'",
+            MONEY % (-1250, "p1"),
         ),
         row("balance_differs wrong_posting", "a posting of another amount", POSTED % "amount_cents = amount_cents + 1"),
         row(
@@ -275,6 +282,14 @@ PAID_TOO = [
         ),
         row("second_deposit", "a bet both refunded and paid, and the bet knows nothing of it", *PAID_TOO),
         row(
+            "settled_while_open",
+            "a reconciliation of a bet that is still open, which a deposit would pay again",
+            CALL % ("reconcile", "reconcile:open", "open", 700),
+            POSTING % (700, "reconcile", "reconcile:open"),
+            MONEY % (700, "p1"),
+            LATER,
+        ),
+        row(
             "withdraw_missing wrong_posting",
             "a withdraw turned into a held identity",
             CALLED % ("action = ''", "withdraw:bet:open"),
@@ -288,11 +303,9 @@ def test_damage_is_found(templates: dict[str, str], kind: str, statements: tuple
     full = "since" not in kind
     if not full and "carried_unasked" in expected:
         expected = set()  # What is carried is compared with all calls, so only where all are read.
-    with damaged(templates[kind], statements) as perform:
-        report = run_steps(read_books(lambda script: lambda: run_steps(script(), perform), DEFAULT_PREFIX, full=full))
+    report = damaged_report(templates[kind], statements, full=full)
     assert (report.checkpoint_millis is None) == full
     assert kinds(report) == expected
-    assert all(finding.detail.endswith(".") for finding in report.findings)
 
 
 def test_a_finding_names_the_place(book: str) -> None:
@@ -317,43 +330,15 @@ def test_two_balances_beyond_63_bits(database_url: str) -> None:
         ledger.open_account("p2", most)
         report = ledger.verify()
         assert (report.sound, report.balances_cents, report.house_cents) == (True, 2**64 - 2, 2 - 2**64)
-        damage(database_url, ["UPDATE {p}accounts SET balance_cents = balance_cents - 1 WHERE account = 'p2'"])
+        damage(database_url, [MONEY % (-1, "p2")])
         assert kinds(ledger.verify()) == {"balance_differs"}
-
-
-RECONCILED = [
-    CALL % ("reconcile", "reconcile:open", "open", 700),
-    POSTING % (700, "reconcile", "reconcile:open"),
-    f"UPDATE {{p}}accounts SET balance_cents = balance_cents + 700, at_millis = {LATE} WHERE account = 'p1'",
-    f"UPDATE {{p}}bets SET state = 'CLOSED', won_cents = 700, settled_at_millis = {LATE} WHERE bet_id = 'open'",
-]
-
-
-def test_a_bet_settled_by_a_reconciliation(book: str) -> None:
-    """It needs no deposit, and the deposit that it stood in for moves nothing (docs/decisions/0015)."""
-    damage(book, RECONCILED)
-    assert kinds(verified(book)) == set()
-    with SqlLedger(book) as ledger:
-        outcome = ledger.apply(deposit("open", amount_cents=700))
-        assert (outcome.code, outcome.applied) == (None, False)
-        assert kinds(ledger.verify()) == set()
-
-
-def test_a_reconciliation_of_a_bet_that_is_still_open(book: str) -> None:
-    """It has paid, and the bet knows nothing of it: a deposit would pay again."""
-    damage(book, RECONCILED[:-1])
-    assert kinds(verified(book)) == {"settled_while_open"}
 
 
 @pytest.fixture(scope="module")
 def repaired(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[dict[str, str]]:
     """The URL of a healthy book with repairs, late calls and payments in each kind of database."""
-    urls = {
-        "sqlite": f"sqlite:///{tmp_path_factory.mktemp('repaired') / 'wallet.db'}",
-        "postgres": postgres.create_database(),
-    }
+    urls = filled(tmp_path_factory.mktemp("repaired"), postgres)
     for url in urls.values():
-        fill(url)
         with SqlLedger(url) as ledger:
             for bet_id in ("won", "refunded", "paid", "taken"):
                 ledger.apply(withdraw(bet_id))
@@ -368,7 +353,6 @@ def repaired(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer)
 
 _REPAIR = "WHERE operation = 'reconcile' AND tx_id = '{}'"
 _PAYMENT = "WHERE operation = 'pay' AND tx_id = '1'"
-_MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE account = 'p1'"
 
 
 @pytest.mark.parametrize(
@@ -389,14 +373,14 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
             "call_without_posting",
             "the posting of a repair deleted, and the balance to suit",
             f"DELETE FROM {{p}}postings {_REPAIR.format('won')}",
-            _MONEY.format("-700"),
+            MONEY % (-700, "p1"),
         ),
         row(
             "resolution_differs",
             "a repair of a cent more than was won",
             f"UPDATE {{p}}calls SET amount_cents = 701 {_REPAIR.format('paid')}",
             f"UPDATE {{p}}postings SET amount_cents = 701 {_REPAIR.format('paid')}",
-            _MONEY.format("1"),
+            MONEY % (1, "p1"),
         ),
         row("resolution_missing", "a bet said to be repaired", BET % ("settled_by = 'reconcile'", "closed")),
         row("posting_without_call finding_without_payment", "a payment deleted", f"DELETE FROM {{p}}calls {_PAYMENT}"),
@@ -412,8 +396,8 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
             f"UPDATE {{p}}calls SET account = 'p2' {_PAYMENT}",
             f"UPDATE {{p}}postings SET to_account = 'p2' {_PAYMENT}",
             LATER,
-            _MONEY.format("-200"),
-            "UPDATE {p}accounts SET balance_cents = balance_cents + 200 WHERE account = 'p2'",
+            MONEY % (-200, "p1"),
+            MONEY % (200, "p2"),
         ),
         row(
             "payment_without_finding finding_without_payment",
@@ -433,17 +417,14 @@ def test_damage_of_repairs_and_payments_is_found(
     repaired: dict[str, str], kind: str, statements: tuple[str, ...], expected: set[str]
 ) -> None:
     """Repairs and payments are checked as calls are, against the bet and the finding that they belong to."""
-    with damaged(repaired[kind], statements) as perform:
-        report = run_steps(read_books(lambda script: lambda: run_steps(script(), perform), DEFAULT_PREFIX, full=True))
-    assert kinds(report) == expected
-    assert all(finding.detail.endswith(".") for finding in report.findings)
+    assert kinds(damaged_report(repaired[kind], statements, full=True)) == expected
 
 
 async def test_awaited(book: str) -> None:
     """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
     async with AsyncSqlLedger(book) as ledger:
         assert (await ledger.verify()) == verified(book)
-        damage(book, ["UPDATE {p}accounts SET balance_cents = balance_cents + 1 WHERE account = 'p1'"])
+        damage(book, [MONEY % (1, "p1")])
         assert kinds(await ledger.verify()) == {"balance_differs"}
 
 
@@ -475,26 +456,35 @@ def test_a_file_that_is_gone(tmp_path: Path, name: str) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+def read_with(ledger: SqlLedger, between: Callable[[int], object]) -> tuple[BooksReport, int]:
+    """Verify all of the books; *between* gets the number of each page before it is read. Return how many there are."""
+    numbers = count()
+
+    def work(read: Reader) -> Steps[BooksReport]:
+        def interrupted(script: Callable[[], Steps[Any]]) -> Any:
+            between(next(numbers))
+            return read(script)
+
+        return read_books(interrupted, DEFAULT_PREFIX, full=True)
+
+    with ledger._beside("pages") as reads:
+        return run_steps(work(as_steps(reads))), next(numbers)
+
+
 def test_what_is_committed_between_two_pages_is_no_finding(book: str) -> None:
     """Each page reads a snapshot of its own: what other connections commit meanwhile never looks like damage."""
     with SqlLedger(book) as ledger, SqlLedger(book) as beside:
         before = ledger.verify()
-        numbers = count()
 
-        def work(read: Reader) -> Steps[BooksReport]:
-            def interrupted(script: Callable[[], Steps[Any]]) -> Any:
-                number = next(numbers)
-                beside.apply(withdraw(f"meanwhile-{number}", player_id="p2", amount_cents=1))
-                beside.apply(deposit(f"meanwhile-{number}", player_id="p2", amount_cents=2))
-                return read(script)
+        def play(page: int) -> None:
+            beside.apply(withdraw(f"meanwhile-{page}", player_id="p2", amount_cents=1))
+            beside.apply(deposit(f"meanwhile-{page}", player_id="p2", amount_cents=2))
 
-            return read_books(interrupted, DEFAULT_PREFIX, full=True)
-
-        with ledger._beside("pages") as reads:
-            assert steps.run(work(steps.as_steps(reads))).sound
+        report, pages = read_with(ledger, play)
         after = ledger.verify()
+    assert report.sound
     assert after.sound
-    assert after.calls >= before.calls + 2 * next(numbers) - 2
+    assert after.calls == before.calls + 2 * pages
 
 
 def test_pages_of_any_size_say_the_same(book: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,17 +519,6 @@ def test_a_drop_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> N
     fill(sqlite_url)
     with SqlLedger(sqlite_url) as ledger, SqlLedger(sqlite_url) as beside:
         settle(beside)
-        numbers = count()
-
-        def work(read: Reader) -> Steps[BooksReport]:
-            def interrupted(script: Callable[[], Steps[Any]]) -> Any:
-                if next(numbers) == page:
-                    assert drop(beside)
-                return read(script)
-
-            return read_books(interrupted, DEFAULT_PREFIX, full=True)
-
-        with ledger._beside("pages") as reads:
-            report = steps.run(work(steps.as_steps(reads)))
+        report, pages = read_with(ledger, lambda number: drop(beside) if number == page else None)
     assert report.findings == ()
-    assert {note.kind for note in report.notes} == ({"folded_meanwhile"} if 0 < page < next(numbers) else set())
+    assert {note.kind for note in report.notes} == ({"folded_meanwhile"} if 0 < page < pages else set())

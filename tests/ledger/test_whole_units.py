@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,25 +13,19 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.wallet import AsyncWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, WalletKind
-from tests.support.raw_sql import rows
+from tests.support.raw_sql import with_players
 from tests.support.repairs import findings, lost, pay, repair, won
 
 Run = Callable[..., list[Any]]
 
-YEN = TableAccounts(table="players", key="id", balance="yen", unit="whole")
-FILS = TableAccounts(table="players", key="id", balance="yen", unit="thousandths")
-
-
-def _run_in(url: str) -> Run:
-    rows(url, "CREATE TABLE players (id varchar(9) PRIMARY KEY, yen integer NOT NULL)")
-    rows(url, "INSERT INTO players VALUES ('p1', 1000)")
-    return partial(rows, url)
+YEN = TableAccounts(table="players", key="id", balance="balance", unit="whole")
+FILS = TableAccounts(table="players", key="id", balance="balance", unit="thousandths")
 
 
 @pytest.fixture
 def run(url: str) -> Run:
     """Run a statement in the operator's database, where p1 has 1,000 in a column of integers."""
-    return _run_in(url)
+    return with_players(url)
 
 
 #: Calls one after another: the code, the balance in cents if the account was read, and the column.
@@ -63,14 +56,14 @@ def test_an_amount_that_does_not_fit_moves_nothing(
     """Assumptions §E: over every transaction; a withdraw is declined, and a credit is kept with its body."""
     sqlite = f"sqlite:///{tmp_path / 'wallet.db'}"
     url = sqlite if kind.database == "sqlite" else request.getfixturevalue("postgres_url")
-    run = _run_in(url)
+    run = with_players(url)
     with kind.open(url, accounts=YEN) as opened:
         wallet = opened.wallet()
         for what, call, code, column in _DAY:
             reply = opened.call(wallet, call)
             balance = None if code == "SYSTEM_ERROR" else column * 100
             assert (what, reply.code, reply.balance_cents) == (what, code, balance)
-            assert (what, run("SELECT yen FROM players")) == (what, [(column,)])
+            assert (what, run("SELECT balance FROM players")) == (what, [(column,)])
     _check_kept(url)
 
 
@@ -81,7 +74,7 @@ def test_the_ledgers_own_transactions_refuse_it_too(url: str, run: Run, caplog: 
         for what, call, code, column in _DAY:
             reply = getattr(wallet, call.operation)(call)
             assert (what, reply.code) == (what, code)
-            assert (what, run("SELECT yen FROM players")) == (what, [(column,)])
+            assert (what, run("SELECT balance FROM players")) == (what, [(column,)])
     assert ["unit_does_not_fit" in each.getMessage() for each in caplog.records] == [True] * 2
     _check_kept(url)
 
@@ -95,7 +88,7 @@ async def test_calls_that_share_a_commit_are_judged_one_by_one(url: str, run: Ru
         assert [reply.code for reply in replies] == ["INVALID_REQUEST", None] * 10
         wins = await asyncio.gather(*(wallet.deposit(claim(f"c{n}", amount_cents=n)) for n in range(50, 250, 50)))
         assert [reply.code for reply in wins] == ["SYSTEM_ERROR", None] * 2
-    assert run("SELECT yen FROM players") == [(1_000 - 55 + 3,)]
+    assert run("SELECT balance FROM players") == [(1_000 - 55 + 3,)]
 
 
 def _check_kept(url: str) -> None:
@@ -119,14 +112,14 @@ def test_what_did_not_fit_is_applied_once_it_does(url: str, run: Run) -> None:
         (kept,) = ledger.anomalies()
         assert ledger.retry(kept.id).code == "SYSTEM_ERROR"
         assert [each.seen for each in ledger.anomalies()] == [2]
-    run("UPDATE players SET yen = yen * 1000")
+    run("UPDATE players SET balance = balance * 1000")
     with SqlLedger(url, accounts=FILS) as ledger:
         assert ledger.retry(kept.id).balance_cents == 99_900 + 150
         assert list(ledger.anomalies()) == []
         assert ledger.apply(withdraw("b2", amount_cents=1)).balance_cents == 100_049
     with SqlLedger(url, accounts=YEN) as ledger:  # What was debited in another unit may not fit.
         assert (ledger.apply(rollback("b2", tx_id=None)).code, ledger.bet("b2").state) == ("SYSTEM_ERROR", "OPEN")  # type: ignore[union-attr]
-    assert run("SELECT yen FROM players") == [(1_000_490,)]
+    assert run("SELECT balance FROM players") == [(1_000_490,)]
 
 
 def test_a_repair_and_a_payment_that_do_not_fit(url: str, run: Run) -> None:
@@ -147,4 +140,4 @@ def test_a_repair_and_a_payment_that_do_not_fit(url: str, run: Run) -> None:
         kept = [(each.bet_id, each.tx_id) for each in ledger.anomalies() if each.kind == "unit_does_not_fit"]
         assert kept == [("b1", "reconcile:b1"), ("b1", "finding:1")]
         assert ledger.verify().findings == ()
-    assert run("SELECT yen FROM players") == [(1_004,)]
+    assert run("SELECT balance FROM players") == [(1_004,)]

@@ -5,9 +5,10 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import psycopg
@@ -20,6 +21,7 @@ from tests.support.crowds import open_accounts
 from tests.support.documents import ROOT, ShellBlock, shell_blocks
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import find_binaries, give_to_server_user
+from tests.support.times import wait_until
 from tests.support.traffic import Answer, Log, Traffic, deliver, openings
 
 pytestmark = pytest.mark.outside
@@ -27,50 +29,30 @@ pytestmark = pytest.mark.outside
 PAGE = ROOT / "docs" / "how-to" / "backups.md"
 BLOCKS = shell_blocks(PAGE)
 PLAYERS = [f"p{number}" for number in range(5)]
-_PATIENCE_SECONDS = 60.0
 #: How many calls are answered before a backup, and after it.
 _CALLS = 40
 
 
-class Traffickers:
-    """Calls, one after the other, until the end of the ``with`` block."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        self.log: Log = []
-        self._ledger = SqlLedger(url)
-        self._calls = iter(Traffic(seed, PLAYERS, 2_000).arrivals())
-        self._stopped = threading.Event()
-        self._failures: list[BaseException] = []
-        self._thread = threading.Thread(target=self._play)
-
-    def __enter__(self) -> "Traffickers":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        self._ledger.close()
-        for failure in self._failures:
-            raise failure
-
-    def _play(self) -> None:
+@contextmanager
+def playing(url: str, seed: int) -> Iterator[Log]:
+    """Apply calls, one after the other, until the end of the block."""
+    log, stop = list[Answer](), threading.Event()
+    # Not as fast as it can: all are repeated later.
+    calls = takewhile(lambda _: not stop.wait(0.005), Traffic(seed, PLAYERS, 2_000).arrivals())
+    with SqlLedger(url) as ledger, ThreadPoolExecutor(1) as pool:
+        played = pool.submit(deliver, ledger.apply, calls, log)
         try:
-            # Not as fast as it can: all are repeated later.
-            while not self._stopped.wait(0.005) and (call := next(self._calls, None)):
-                deliver(self._ledger.apply, [call], self.log)
-        except BaseException as failed:  # Of whatever kind: it is raised above.
-            self._failures.append(failed)
+            yield log
+        finally:
+            stop.set()
+        played.result()
 
-    def go_on(self) -> Log:
-        """Let some calls be answered; return all that are answered by then."""
-        enough = len(self.log) + _CALLS
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while len(self.log) < enough:
-            assert not self._failures
-            assert time.monotonic() < until
-            time.sleep(0.005)
-        return list(self.log)
+
+def go_on(log: Log) -> Log:
+    """Let some calls be answered; return all that are answered by then."""
+    enough = len(log) + _CALLS
+    wait_until(lambda: len(log) >= enough)
+    return list(log)
 
 
 def assert_restored(copy: str, original: str, before: Log, log: Log) -> None:
@@ -108,7 +90,7 @@ def run(block: ShellBlock, folder: Path, **variables: str) -> None:
     """Run a block in *folder*; assert that it prints what the page says."""
     scripts = Path(sys.executable).parent
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | variables
-    environ["PATH"] = os.pathsep.join([str(scripts), str(_programs()), environ["PATH"]])
+    environ["PATH"] = os.pathsep.join([str(scripts), str(find_binaries()), environ["PATH"]])
     done = subprocess.run(
         ["bash", "-e"],
         input=block.commands,
@@ -121,10 +103,6 @@ def run(block: ShellBlock, folder: Path, **variables: str) -> None:
     )
     assert done.returncode == 0, f"{block.commands}\n{done.stdout}\n{done.stderr}"
     block.assert_printed(done.stdout)
-
-
-def _programs() -> Path:
-    return find_binaries()
 
 
 def test_every_command_is_run() -> None:
@@ -144,13 +122,13 @@ def test_sqlites_own_program(tmp_path: Path) -> None:
     copying, restoring = BLOCKS["SQLite"]
     url, damaged = f"sqlite:///{tmp_path / 'wallet.db'}", f"sqlite:///{tmp_path / 'damaged' / 'wallet.db'}"
     open_accounts(url, openings(PLAYERS))
-    with Traffickers(url, seed=2) as traffic:
-        before = traffic.go_on()
+    with playing(url, seed=2) as log:
+        before = go_on(log)
         run(copying, tmp_path)
-        traffic.go_on()
+        go_on(log)
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
     run(restoring, tmp_path)
-    assert_restored(url, damaged, before, traffic.log)
+    assert_restored(url, damaged, before, log)
 
 
 # --- PostgreSQL -------------------------------------------------------------------------------------------------------
@@ -181,12 +159,12 @@ def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
     with _casino(postgres) as original:
         restored = _address(postgres, "casino_restored")
         open_accounts(original, openings(PLAYERS))
-        with Traffickers(original, seed=3) as traffic:
-            before = traffic.go_on()
+        with playing(original, seed=3) as log:
+            before = go_on(log)
             run(dump, tmp_path, **_variables(postgres))
-            traffic.go_on()
+            go_on(log)
         run(restore, tmp_path, **_variables(postgres))
-        assert_restored(restored, original, before, traffic.log)
+        assert_restored(restored, original, before, log)
         run(fence, tmp_path, **_variables(postgres), PGDATABASE="casino")
         with pytest.raises(psycopg.OperationalError, match="not currently accepting connections"):
             execute(original, "SELECT 1")
@@ -208,11 +186,11 @@ def test_a_point_in_time(tmp_path: Path) -> None:
         server.stop()
         server.start()
         open_accounts(url, openings(PLAYERS))
-        with Traffickers(url, seed=4) as traffic:
-            traffic.go_on()
+        with playing(url, seed=4) as log:
+            go_on(log)
             run(backup, tmp_path, **variables)
-            traffic.go_on()
-        before = list(traffic.log)
+            go_on(log)
+        before = list(log)
         ((target,),) = execute(url, "SELECT now()::text")
         since: Log = []
         with SqlLedger(url) as ledger:
@@ -221,9 +199,9 @@ def test_a_point_in_time(tmp_path: Path) -> None:
             _archive_all(server, backups / "wal")
             server.kill()
             run(recover, tmp_path, **variables, TARGET=target)
-            _give_all(data)
+            give_to_server_user(data)  # Who would have run the commands.
             server.start()
-            _until_recovered(server)
+            wait_until(lambda: execute(server.url, "SELECT pg_is_in_recovery()") == [(False,)])
             run(check, tmp_path, **variables)
             recovered = read_books(url)
             assert problems(recovered, answers=before) == []
@@ -237,20 +215,4 @@ def test_a_point_in_time(tmp_path: Path) -> None:
 
 def _archive_all(server: PostgresServer, folder: Path) -> None:
     ((name,),) = execute(server.url, "SELECT pg_walfile_name(pg_switch_wal())")
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while not (folder / name).exists():
-        assert time.monotonic() < until, server.log()[-2000:]
-        time.sleep(0.05)
-
-
-def _until_recovered(server: PostgresServer) -> None:
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while execute(server.url, "SELECT pg_is_in_recovery()") != [(False,)]:
-        assert time.monotonic() < until, server.log()[-2000:]
-        time.sleep(0.05)
-
-
-def _give_all(folder: Path) -> None:
-    """Give *folder* to the server's user, who would have run the commands."""
-    for path in (folder, *folder.rglob("*")):
-        give_to_server_user(path)
+    wait_until((folder / name).exists)

@@ -63,10 +63,6 @@ class _LooksAwaited(_Looks):
         self.seen.append(tuple([(await (await connection.execute(asked)).fetchone())[0] for asked in self._statements]))
 
 
-def _on_sqlite() -> _Looks:
-    return _Looks("PRAGMA synchronous", "PRAGMA journal_mode")
-
-
 def _put_back(url: str) -> None:
     """Put a copy of the file in its place, which is another file."""
     path = Path(url.removeprefix("sqlite:///"))
@@ -80,34 +76,14 @@ def _put_back(url: str) -> None:
     copy.replace(path)
 
 
-def test_sqlite_waits_for_the_disk(file_url: str) -> None:
-    """synchronous=FULL and WAL on the first connection, and on that to a file that took the place of the first."""
-    looks = _on_sqlite()
-    with SqlLedger(file_url) as ledger:
-        assert ledger.apply(withdraw("b1"), terms=looks.terms).applied
-        _put_back(file_url)
-        assert ledger.apply(withdraw("b2"), terms=looks.terms).applied
-    assert looks.seen == [(_FULL, "wal")] * 2
-
-
 def _cut(url: str) -> None:
     """End our sessions, as a restart of the server does."""
     others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     assert execute(url, f"SELECT pg_terminate_backend(pid) {others}")
 
 
-def test_postgres_waits_for_the_disk(careless_url: str) -> None:
-    """synchronous_commit is on, on the first connection and on the one after it was cut."""
-    looks = _Looks("SHOW synchronous_commit")
-    with SqlLedger(careless_url, patience_seconds=30) as ledger:
-        assert ledger.apply(withdraw("b1"), terms=looks.terms).applied
-        _cut(careless_url)
-        assert ledger.apply(withdraw("b2"), terms=looks.terms).applied
-    assert looks.seen == [("on",)] * 2
-
-
 async def test_postgres_waits_for_the_disk_under_asyncio(careless_url: str) -> None:
-    """As for threads."""
+    """On the first connection and on the one after it was cut."""
     looks = _LooksAwaited("SHOW synchronous_commit")
     async with AsyncSqlLedger(careless_url, patience_seconds=30) as ledger:
         assert (await ledger.apply(withdraw("b1"), terms=looks.terms)).applied
@@ -135,14 +111,26 @@ def _told_by_a_fork(apply: Callable[[], Outcome], looks: _Looks) -> Any:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_fork_waits_for_the_disk(request: pytest.FixtureRequest, kind: str) -> None:
-    """The connection of a forked child is set as the parent's, which stays as it was."""
-    url = request.getfixturevalue("file_url" if kind == "sqlite" else "careless_url")
-    looks = _on_sqlite() if kind == "sqlite" else _Looks("SHOW synchronous_commit")
-    expected = [_FULL, "wal"] if kind == "sqlite" else ["on"]
+@pytest.mark.parametrize(
+    ("fixture", "replaced", "asked", "expected"),
+    [
+        pytest.param("file_url", _put_back, ("PRAGMA synchronous", "PRAGMA journal_mode"), (_FULL, "wal"), id="sqlite"),
+        pytest.param("careless_url", _cut, ("SHOW synchronous_commit",), ("on",), id="postgres"),
+    ],
+)
+def test_each_connection_waits_for_the_disk(
+    request: pytest.FixtureRequest,
+    fixture: str,
+    replaced: Callable[[str], None],
+    asked: tuple[str, ...],
+    expected: tuple[object, ...],
+) -> None:
+    """The first one, the one that takes its place, that of a forked child, and the parent's after it."""
+    url, looks = request.getfixturevalue(fixture), _Looks(*asked)
     with SqlLedger(url, patience_seconds=30) as ledger:
-        assert ledger.apply(withdraw("before"), terms=looks.terms).applied
-        assert _told_by_a_fork(lambda: ledger.apply(withdraw("child"), terms=looks.terms), looks) == [expected]
-        assert ledger.apply(withdraw("after"), terms=looks.terms).applied
-    assert looks.seen == [tuple(expected)] * 2
+        assert ledger.apply(withdraw("b1"), terms=looks.terms).applied
+        replaced(url)
+        assert ledger.apply(withdraw("b2"), terms=looks.terms).applied
+        assert _told_by_a_fork(lambda: ledger.apply(withdraw("b3"), terms=looks.terms), looks) == [list(expected)]
+        assert ledger.apply(withdraw("b4"), terms=looks.terms).applied
+    assert looks.seen == [expected] * 3

@@ -1,14 +1,12 @@
 """A standby that does not confirm, and a former primary that runs again: doubt is never answered SUCCESS."""
 
-import asyncio
 import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -16,7 +14,7 @@ import pytest
 from django.db import connections
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger, Terms
+from game_operator.ledger import Outcome, SqlLedger, Terms
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, CommitWarnings, CommitWatch, psycopg_of
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.books import execute
@@ -24,8 +22,11 @@ from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import withdraw
 from tests.support.crowds import open_accounts
 from tests.support.joined_wallets import WALLETS, WalletKind
+from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
+from tests.support.postgres_binaries import give_to_server_user
+from tests.support.times import wait_until
 
 _bets = count(1)
 
@@ -85,35 +86,29 @@ def _after(_call: object, _outcome: object, connection: Any) -> None:
     connection.execute("SELECT 1").fetchall()
 
 
+async def _after_awaited(_call: object, _outcome: object, connection: Any) -> None:
+    await connection.execute("SELECT 1")
+
+
 WAYS = [pytest.param(Terms(), id="express"), pytest.param(Terms(after=_after), id="the long way")]
 ENDS = ["pg_cancel_backend", "pg_terminate_backend"]
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("terms", WAYS)
-@pytest.mark.drawn(1)
-def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, terms: Terms, end: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "terms"),
+    [
+        pytest.param(InDatabase, Terms(), id="express"),
+        pytest.param(InDatabase, Terms(after=_after), id="the long way"),
+        pytest.param(AsyncInDatabase, Terms(), id="express, awaited"),
+        pytest.param(AsyncInDatabase, Terms(after=_after_awaited), id="the long way, awaited"),
+    ],
+)
+@pytest.mark.drawn(3)
+def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, kind: Any, terms: Terms, end: str) -> None:
     """PostgreSQL acknowledges such a commit with a warning alone; a failover would lose the call."""
-    with SqlLedger(lonely.url) as ledger:
-        _in_doubt(lonely.url, lambda call: ledger.apply(call, terms=terms), end)
-
-
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("express", [True, False])
-@pytest.mark.drawn(2)
-def test_a_cancelled_wait_of_tasks(lonely: PostgresServer, end: str, *, express: bool) -> None:
-    """The same under asyncio."""
-
-    async def after(_call: object, _outcome: object, connection: Any) -> None:
-        await connection.execute("SELECT 1")
-
-    terms = Terms() if express else Terms(after=after)
-
-    async def apply(call: WithdrawCall) -> Outcome:
-        async with AsyncSqlLedger(lonely.url) as ledger:
-            return await ledger.apply(call, terms=terms)
-
-    _in_doubt(lonely.url, lambda call: asyncio.run(apply(call)), end)
+    with closing(kind(lonely.url)) as ledger:
+        _in_doubt(lonely.url, lambda call: ledger.apply(call, terms), end)
 
 
 def test_a_cancelled_wait_behind_a_pooler(lonely: PostgresServer) -> None:
@@ -144,17 +139,11 @@ def test_the_repeat_finds_the_truth(lonely: PostgresServer, terms: Terms) -> Non
     with SqlLedger(lonely.url) as ledger, ThreadPoolExecutor(1) as pool:
         call = _in_doubt(lonely.url, lambda call: ledger.apply(call, terms=terms))
         repeated = pool.submit(ledger.apply, call, terms=terms)
-        _until_waiting(lonely.url)
+        waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        wait_until(lambda: execute(lonely.url, waiting))
         _set_standby(lonely, "")
         assert repeated.result().replayed
     _leave_alone(lonely)
-
-
-def _until_waiting(url: str) -> None:
-    until = time.monotonic() + 30
-    while execute(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == [(0,)]:
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 WATCHED = ["psycopg", "psycopg async", "sqlalchemy connection, psycopg", "sqlalchemy session, psycopg"]
@@ -255,7 +244,8 @@ def test_a_former_primary_is_refused() -> None:
         open_accounts(server.url, {"p1": 10_000})
         server.stop()
         data, former = server.folder / "data", server.folder / "former"
-        _copy(data, former)
+        shutil.copytree(data, former)
+        give_to_server_user(former)
         (data / "standby.signal").touch()
         server.start()
         execute(server.url, "SELECT pg_promote()")
@@ -276,13 +266,6 @@ def test_a_former_primary_is_refused() -> None:
             (server.folder / "promoted").rename(data)
             server.start()
             assert ledger.apply(withdraw("b2")).applied
-
-
-def _copy(data: Path, copy: Path) -> None:
-    shutil.copytree(data, copy)
-    owner = data.stat()
-    for path in (copy, *copy.rglob("*")):
-        shutil.chown(path, owner.st_uid, owner.st_gid)
 
 
 @pytest.mark.bare

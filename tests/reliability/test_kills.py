@@ -18,13 +18,12 @@ from tests.support.crowds import open_accounts
 from tests.support.leftovers import assert_idle
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
-from tests.support.traffic import Traffic, openings
-from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
+from tests.support.traffic import openings
+from tests.support.wallet_process import PLAYERS, Load, Service, WalletProcess
 
 pytestmark = pytest.mark.outside
 
 Figures = Callable[[str, object], None]
-PLAYERS = ["hot", *(f"p{number}" for number in range(8))]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -39,27 +38,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def _killed(url: str, key: RSAPrivateKey, folder: Path, *, kills: int, seed: int) -> str:
     """Kill the wallet *kills* times under load, repeat all calls, assert that the books are right; return figures."""
     open_accounts(url, openings(PLAYERS))
-    # Half of the traffic is the hot player's.
-    traffic = Traffic(seed, [*PLAYERS, *["hot"] * len(PLAYERS)], 400 * kills)
     random = random_of(seed)
     with WalletProcess(url, key, folder) as wallet:
-        service = Service(key, wallet.port, traffic.arrivals())
-        service.start(list(RETRY_PRESETS.values()))
-        for _ in range(kills):
-            time.sleep(random.uniform(0.02, 0.25))
-            wallet.kill()
-            wallet.start()
-        service.stop()
-        begun = [story for story in traffic.stories if story.bet_id in service.begun]
-        service.insist(call for story in begun for call in story.calls)
-    assert problems(read_books(url), begun, service.log) == []
+        with Load(url, key, wallet, calls=800 * kills, seed=seed) as load:
+            for _ in range(kills):
+                time.sleep(random.uniform(0.02, 0.25))
+                wallet.kill()
+                wallet.start()
+        figures = load.audited()
     assert_idle(url)
-    assert service.doubts, "no call was under way when the server was killed"
-    answered = sum(answer.definite for answer in service.log)
-    return (
-        f"{url.partition(':')[0]}, {kills} kills, {len(begun)} bets and claims, {answered} calls answered, "
-        f"{service.doubts} in doubt, {dict(service.answers_by_code())}"
-    )
+    assert load.service.doubts, "no call was under way when the server was killed"
+    return f"{url.partition(':')[0]}, {kills} kills, {figures}, {dict(load.service.answers_by_code())}"
 
 
 @pytest.mark.timeout(300)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.crowds import open_accounts
 from tests.support.next_version import next_program, raise_fence
+from tests.support.times import wait_until
 from tests.support.traffic import Traffic, openings
 from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 
@@ -35,10 +35,7 @@ def answers(key: RSAPrivateKey, wallet: WalletProcess, *calls: MovingCall) -> li
 
 def wait_for(service: Service, answered: int) -> None:
     """Return when so many calls have been answered."""
-    until = time.monotonic() + 30
-    while len(service.log) < answered:
-        assert time.monotonic() < until, f"{len(service.log)} of {answered} calls are answered"
-        time.sleep(0.01)
+    wait_until(lambda: len(service.log) >= answered)
 
 
 def test_wallets_of_two_versions(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:

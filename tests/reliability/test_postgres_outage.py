@@ -13,7 +13,7 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
-from game_operator.ledger.api import Outcome, Terms
+from game_operator.ledger.api import Terms
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import PREFIX, execute, problems, read_books
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
@@ -21,6 +21,7 @@ from tests.support.crowds import in_threads, open_accounts
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
+from tests.support.times import wait_until
 from tests.support.traffic import Answer, Log, Traffic, deliver, openings, shares
 
 pytestmark = pytest.mark.outside
@@ -31,39 +32,18 @@ PATIENCE_SECONDS = 0.5
 SLACK_SECONDS = 15.0
 
 
-class _UnderWay:
-    """Applies calls, and counts those that are not answered yet."""
-
-    def __init__(self, apply: Callable[[WebhookCall], Outcome]) -> None:
-        self._apply = apply
-        self._changed = threading.Condition()
-        self._count = 0
-
-    def __call__(self, call: WebhookCall) -> Outcome:
-        self._add(1)
-        try:
-            return self._apply(call)
-        finally:
-            self._add(-1)
-
-    def _add(self, number: int) -> None:
-        with self._changed:
-            self._count += number
-            self._changed.notify_all()
-
-    def wait(self) -> None:
-        """Wait until a call is under way."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._count > 0, timeout=60)
+_BUSY = (
+    "SELECT pid FROM pg_stat_activity "
+    "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
+)
 
 
-def _kill_and_restart(
-    server: PostgresServer, times: int, under_way: _UnderWay, done: threading.Event, random: Random
-) -> list[float]:
-    """Return when it was killed."""
+def _kill_and_restart(server: PostgresServer, url: str, times: int, random: Random) -> list[float]:
+    """Return when it was killed, each time with a call under way."""
     killed: list[float] = []
-    while len(killed) < times and not done.wait(random.uniform(0.05, 0.4)):
-        under_way.wait()
+    for _ in range(times):
+        time.sleep(random.uniform(0.05, 0.4))
+        wait_until(lambda: execute(url, _BUSY))
         killed.append(time.monotonic())
         server.kill()
         time.sleep(random.uniform(0.0, 0.3))
@@ -79,15 +59,13 @@ def _under_way(answers: Log, moment: float) -> int:
 def _survives_kills(server: PostgresServer, *, kills: int, seed: int, bets: int) -> str:
     url = server.create_database()
     open_accounts(url, openings(PLAYERS))
-    traffic, done = Traffic(seed, PLAYERS, bets), threading.Event()
+    traffic = Traffic(seed, PLAYERS, bets)
     with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger, ThreadPoolExecutor(1) as pool:
-        apply = _UnderWay(ledger.apply)
-        killing = pool.submit(_kill_and_restart, server, kills, apply, done, random_of(seed))
+        killing = pool.submit(_kill_and_restart, server, url, kills, random_of(seed))
         answers: Log = []
         while not killing.done():
             # All over again until the last kill: repeats are load too, and must change nothing.
-            answers += in_threads(apply, shares(traffic.arrivals(), 8), seconds=600)
-        done.set()
+            answers += in_threads(ledger.apply, shares(traffic.arrivals(), 8), seconds=600)
         killed = killing.result()
         deliver(ledger.apply, traffic.in_order(), answers)
     assert len(killed) == kills
@@ -134,10 +112,7 @@ def test_postgres_is_down(durable: PostgresServer) -> None:
 
 def _end_sessions(url: str, function: str, until: threading.Event, ended: list[int], random: Random) -> None:
     """End what our sessions do, at random moments."""
-    statement = (
-        f"SELECT {function}(pid) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'"
-    )
+    statement = _BUSY.replace("pid", f"{function}(pid)", 1)
     with psycopg.connect(url, autocommit=True) as connection:
         while not until.wait(random.uniform(0.01, 0.1)):
             ended += [1 for _ in connection.execute(statement.encode()).fetchall()]

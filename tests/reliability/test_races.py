@@ -6,6 +6,7 @@ What is asserted is never who wins, but that the books bear out every answer (sp
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Barrier
 
 import pytest
@@ -14,26 +15,32 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS
 from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
-from tests.support.books import PREFIX, execute, problems, read_books
+from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import Processes, codes, in_threads, open_accounts, processes
+from tests.support.crowds import Processes, codes, in_threads, open_accounts
+from tests.support.filled_books import fill_players
 from tests.support.leftovers import assert_idle, nothing_grows
-from tests.support.traffic import TOO_DEAR_CENTS, Traffic, deliver, openings, shares
+from tests.support.traffic import TOO_DEAR_CENTS, Log, Traffic, deliver, openings, shares
 
 pytestmark = pytest.mark.outside
 
 THREADS = 16
 
 
-@pytest.fixture(scope="module")
-def crowd() -> Iterator[Processes]:
-    """Four processes, spawned once for all tests here."""
-    with processes(4) as four:
-        yield four
-
-
 def _by_process(calls: Sequence[WebhookCall], crowd: Processes, threads: int) -> list[list[list[WebhookCall]]]:
     return [shares(share, threads) for share in shares(calls, crowd.count)]
+
+
+def _mixed(url: str, here: Traffic, there: Traffic, cents: int, crowd: Processes, *, seconds: float = 60.0) -> Log:
+    """Send from 4 threads in each process and from 16 here; assert that the books bear out every answer."""
+    open_accounts(url, openings(here.players, cents))
+    with SqlLedger(url, patience_seconds=seconds / 2) as ledger, ThreadPoolExecutor(1) as beside:
+        elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
+        answers = in_threads(ledger.apply, shares(here.arrivals(), THREADS), seconds=seconds) + elsewhere.result()
+        deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers, seconds=seconds)
+    assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
+    assert_idle(url)
+    return answers
 
 
 @pytest.mark.parametrize(
@@ -43,35 +50,17 @@ def _by_process(calls: Sequence[WebhookCall], crowd: Processes, threads: int) ->
 @pytest.mark.drawn(2)
 def test_16_threads_and_4_processes_conserve_money(url: str, players: int, cents: int, crowd: Processes) -> None:
     """D05, D06: mixed traffic from 4 threads in each of 4 processes and 16 here; the books bear out every answer."""
-    names = [f"p{number}" for number in range(players)]
-    open_accounts(url, openings(names, cents))
-    poor = cents < 10**9
+    names, poor = [f"p{number}" for number in range(players)], cents < 10**9
     here, there = Traffic(1, names, 60, poor=poor, name="here"), Traffic(2, names, 100, poor=poor, name="there")
-    with nothing_grows(), SqlLedger(url, patience_seconds=30) as ledger, ThreadPoolExecutor(1) as beside:
-        elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
-        answers = in_threads(ledger.apply, shares(here.arrivals(), THREADS)) + elsewhere.result()
-        deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers)
-    assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
+    with nothing_grows():
+        answers = _mixed(url, here, there, cents, crowd)
     # The rich decline no more than the wagers that nobody can pay.
     declined = {answer.code for answer in answers if answer.call.operation == "withdraw" and _is_usual(answer.call)}
     assert ("INSUFFICIENT_BALANCE" in declined) == poor
-    assert_idle(url)
 
 
 def _is_usual(call: WebhookCall) -> bool:
     return isinstance(call, WithdrawCall) and call.amount_cents < TOO_DEAR_CENTS
-
-
-def test_50_withdraws_of_a_balance_for_33(url: str) -> None:
-    """D01: 100.00 and 50 wagers of 3.00 at once: 33 are taken, 17 declined, 1.00 is left."""
-    open_accounts(url, {"p1": 10_000})
-    with SqlLedger(url) as ledger:
-        answers = in_threads(ledger.apply, [[withdraw(f"b{number}", amount_cents=300)] for number in range(50)])
-    taken = codes(answers, "withdraw")
-    assert (taken.count(None), taken.count("INSUFFICIENT_BALANCE")) == (33, 17)
-    books = read_books(url)
-    assert books.accounts == {"p1": 100}
-    assert problems(books, (), answers) == []
 
 
 def test_identical_calls_from_all_threads_and_processes(url: str, crowd: Processes) -> None:
@@ -88,43 +77,28 @@ def test_identical_calls_from_all_threads_and_processes(url: str, crowd: Process
     assert problems(books) == []
 
 
-class _Pairs:
-    """Two ledgers, as on two machines, that get the two calls of a pair at the same moment."""
+@contextmanager
+def _two_machines(url: str) -> Iterator[Callable[[WebhookCall, WebhookCall], list[str | None]]]:
+    """Yield what sends two calls at the same moment, by a ledger each, and returns their codes."""
+    start = Barrier(2)
 
-    def __init__(self, url: str) -> None:
-        self._ledgers = [SqlLedger(url, patience_seconds=30) for _ in range(2)]
-        self._pool = ThreadPoolExecutor(2)
-        self._start = Barrier(2)
+    def send(ledger: SqlLedger, call: WebhookCall) -> str | None:
+        start.wait()
+        return ledger.apply(call).code
 
-    def __enter__(self) -> "_Pairs":
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self._pool.shutdown()
-        for ledger in self._ledgers:
-            ledger.close()
-
-    def race(self, one: WebhookCall, other: WebhookCall) -> list[str | None]:
-        """Send both at once; return the two codes."""
-        calls = zip(self._ledgers, (one, other), strict=True)
-        return [sent.result().code for sent in [self._pool.submit(self._send, *each) for each in calls]]
-
-    def alone(self, call: WebhookCall) -> str | None:
-        return self._ledgers[0].apply(call).code
-
-    def _send(self, ledger: SqlLedger, call: WebhookCall):  # type: ignore[no-untyped-def]
-        self._start.wait()
-        return ledger.apply(call)
+    opened = (SqlLedger(url, patience_seconds=30) for _ in range(2))
+    with next(opened) as one, next(opened) as other, ThreadPoolExecutor(2) as pool:
+        yield lambda *calls: list(pool.map(send, (one, other), calls))
 
 
 def test_withdraw_against_its_rollback_on_an_unseen_bet(url: str) -> None:
     """D08, D03: 200 times at once from two machines: refunded or never debited, and no debit beside a tombstone."""
     open_accounts(url, {"p1": 100_000})
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(200):
             bet_id = f"b{number}"
             one, other = withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}")
-            ends = pairs.race(one, other)
+            ends = race(one, other)
             assert ends in ([None, None], ["BET_ROLLED_BACK", "BET_NOT_FOUND"]), f"{bet_id}: {ends}"
     books = read_books(url)
     assert books.accounts == {"p1": 100_000}
@@ -135,10 +109,10 @@ def test_withdraw_against_its_rollback_on_an_unseen_bet(url: str) -> None:
 def test_withdraw_against_its_rollback_of_an_unknown_player(url: str) -> None:
     """Without an account there is no row to lock, and the constraints alone decide: declined, or a tombstone."""
     open_accounts(url, {})
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(50):
             bet_id = f"b{number}"
-            ends = pairs.race(withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            ends = race(withdraw(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
             assert ends == ["PLAYER_NOT_FOUND", "PLAYER_NOT_FOUND"]
     books = read_books(url)
     assert len(books.bets) == 50
@@ -149,11 +123,11 @@ def test_withdraw_against_its_rollback_of_an_unknown_player(url: str) -> None:
 def test_deposit_against_rollback(url: str) -> None:
     """D04: of the deposit and the rollback of one bet exactly one wins, and the other is told so."""
     open_accounts(url, {"p1": 100_000})
-    with _Pairs(url) as pairs:
+    with SqlLedger(url) as ledger, _two_machines(url) as race:
         for number in range(50):
             bet_id = f"b{number}"
-            assert pairs.alone(withdraw(bet_id)) is None
-            ends = pairs.race(deposit(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
+            assert ledger.apply(withdraw(bet_id)).applied
+            ends = race(deposit(bet_id), rollback(bet_id, tx_id=f"withdraw:bet:{bet_id}"))
             assert ends in ([None, "BET_ALREADY_CLOSED"], ["BET_ROLLED_BACK", None]), f"{bet_id}: {ends}"
     assert problems(read_books(url)) == []
 
@@ -171,10 +145,10 @@ def test_deposit_against_rollback(url: str) -> None:
 @pytest.mark.drawn(5)
 def test_conflicting_withdraws(url: str, first: WithdrawCall, second: WithdrawCall) -> None:
     """B04, B12, B13 as a race: what has no lock in common is kept apart by the constraints: one debit."""
-    with _Pairs(url) as pairs:
+    with _two_machines(url) as race:
         for number in range(15):
             open_accounts(url, {f"p1.{number}": 10_000, f"p2.{number}": 10_000})
-            ends = pairs.race(_renamed(first, number), _renamed(second, number))
+            ends = race(_renamed(first, number), _renamed(second, number))
             assert sorted(ends, key=str) == ["DUPLICATE_TRANSACTION", None]
     assert problems(read_books(url)) == []
 
@@ -234,30 +208,12 @@ def test_timestamps_of_one_player_over_two_machines(url: str, crowd: Processes) 
 @pytest.mark.drawn(1)
 def test_a_thousand_players(url: str, crowd: Processes) -> None:
     """D05: a thousand players, mixed traffic, four processes: no deadlock that is not resolved, no lost update."""
-    names = [f"p{number}" for number in range(1000)]
-    open_accounts(url, {})
-    _open_at_once(url, names)
-    traffic = Traffic(5, names, 200)
+    fill_players(url, 1000)
+    traffic = Traffic(5, [f"p{number}" for number in range(1, 1001)], 200)
     answers = crowd.send(url, _by_process(traffic.arrivals(), crowd, 4))
     with SqlLedger(url, patience_seconds=30) as ledger:
         deliver(ledger.apply, traffic.in_order(), answers)
     assert problems(read_books(url), traffic.stories, answers) == []
-
-
-def _open_at_once(url: str, names: Sequence[str]) -> None:
-    """Open accounts by SQL: a thousand commits would take longer than the race."""
-    accounts = ", ".join(f"('{name}', 1000000, 1)" for name in names)
-    opened = ", ".join(
-        f"('', 'open', '{n}', '{n}', '{n}', NULL, 'OPEN', 1000000, NULL, 1000000, 1, NULL)" for n in names
-    )
-    posted = ", ".join(f"(NULL, '{name}', 1000000, '', 'open', '{name}', 1)" for name in names)
-    execute(url, f"INSERT INTO {PREFIX}accounts (account, balance_cents, at_millis) VALUES {accounts}")
-    columns = (
-        "source, operation, tx_id, player_id, account, bet_id, action, amount_cents, code, balance_cents, at_millis"
-    )
-    execute(url, f"INSERT INTO {PREFIX}calls ({columns}, body) VALUES {opened}")
-    columns = "from_account, to_account, amount_cents, source, operation, tx_id, at_millis"
-    execute(url, f"INSERT INTO {PREFIX}postings ({columns}) VALUES {posted}")
 
 
 @pytest.mark.torture
@@ -266,12 +222,6 @@ def _open_at_once(url: str, names: Sequence[str]) -> None:
 def test_long_histories(url: str, seed: int, crowd: Processes, record_property: Callable[[str, object], None]) -> None:
     """What 16 threads and 4 processes did above, ten times over and ten times as long."""
     names = [f"p{number}" for number in range(1 if seed % 2 else 100)]
-    open_accounts(url, openings(names, 10**9 if seed % 3 else 30_000))
     here, there = (Traffic(seed, names, 1000, poor=seed % 3 == 0, name=name) for name in ("here", "there"))
-    with SqlLedger(url, patience_seconds=60) as ledger, ThreadPoolExecutor(1) as beside:
-        elsewhere = beside.submit(crowd.send, url, _by_process(there.arrivals(), crowd, 4))
-        answers = in_threads(ledger.apply, shares(here.arrivals(), THREADS), seconds=600) + elsewhere.result()
-        deliver(ledger.apply, [*here.in_order(), *there.in_order()], answers, seconds=600)
-    assert problems(read_books(url), [*here.stories, *there.stories], answers) == []
-    assert_idle(url)
+    answers = _mixed(url, here, there, 10**9 if seed % 3 else 30_000, crowd, seconds=600)
     record_property("figures", f"{len(names)} players, {len(here.stories) * 2} bets and claims, {len(answers)} calls")

@@ -1,4 +1,4 @@
-"""Races of repairs with the calls they stand for, with each other, and with refunds: one movement, whoever wins."""
+"""Races of repairs with the calls they stand for and with each other, and of payments: one movement, whoever wins."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,20 +13,13 @@ from game_operator.errors import RepairRefusedError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import PATIENCE_SECONDS, Processes, processes
+from tests.support.crowds import PATIENCE_SECONDS, Processes
 from tests.support.raw_sql import rows
-from tests.support.repairs import findings, lost, repair, repair_there, won
+from tests.support.repairs import findings, lost, pay_there, repair, repair_there, won
 
 pytestmark = pytest.mark.outside
 
 ROUNDS = 6
-
-
-@pytest.fixture(scope="module")
-def crowd() -> Iterator[Processes]:
-    """Two processes, spawned once."""
-    with processes(2) as two:
-        yield two
 
 
 @pytest.fixture
@@ -35,6 +28,13 @@ def ledger(url: str) -> Iterator[SqlLedger]:
     with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
         ledger.open_account("p1", Decimal("100.00"))
         yield ledger
+
+
+def _open_bets(ledger: SqlLedger) -> Iterator[tuple[str, int]]:
+    """Open a bet for each round; yield it, and what p1 then holds."""
+    for number in range(ROUNDS):
+        ledger.apply(withdraw(f"b{number}"))
+        yield f"b{number}", ledger.balance("p1")
 
 
 def _settled(url: str, bet_id: str) -> list[tuple[str, int]]:
@@ -77,10 +77,7 @@ def test_a_repair_and_the_call_it_stands_for(
     ledger: SqlLedger, url: str, stands_for: DepositCall | RollbackCall, cents: int
 ) -> None:
     """In threads: the call is answered SUCCESS either way, and the money moves once."""
-    for number in range(ROUNDS):
-        bet_id = f"b{number}"
-        ledger.apply(withdraw(bet_id))
-        before = ledger.balance("p1")
+    for bet_id, before in _open_bets(ledger):
         is_win = isinstance(stands_for, DepositCall)
         ours = won(cents, bet_id) if is_win else lost(bet_id)
         theirs = deposit(bet_id, amount_cents=cents) if is_win else rollback(bet_id, tx_id=None)
@@ -99,10 +96,7 @@ def test_a_repair_and_the_call_it_stands_for(
 
 def test_a_repair_and_a_call_that_says_something_else(ledger: SqlLedger, url: str) -> None:
     """Who comes first settles; what the other says moves nothing, and is owed if it is the call."""
-    for number in range(ROUNDS):
-        bet_id = f"b{number}"
-        ledger.apply(withdraw(bet_id))
-        before = ledger.balance("p1")
+    for bet_id, before in _open_bets(ledger):
         ours, theirs = lost(bet_id), deposit(bet_id, amount_cents=900)
         repaired, outcome = _raced(url, [lambda mine: repair(mine, ours), lambda mine: mine.apply(theirs)])  # noqa: B023 - run at once
         owed = [found.owed_cents for found in findings(ledger) if found.subject == bet_id]
@@ -114,29 +108,29 @@ def test_a_repair_and_a_call_that_says_something_else(ledger: SqlLedger, url: st
     assert ledger.verify().findings == ()
 
 
-def test_repairs_of_one_bet(ledger: SqlLedger, url: str) -> None:
-    """Of several, of which some refund, one settles the bet."""
-    for number in range(ROUNDS):
-        bet_id = f"b{number}"
-        ledger.apply(withdraw(bet_id))
-        before = ledger.balance("p1")
-        works = [lambda mine: repair(mine, won(700, bet_id)), lambda mine: repair(mine, lost(bet_id))] * 2  # noqa: B023 - run at once
-        (done,) = [each for each in _raced(url, works) if each is not None]
+def _done_by_one(crowd: Processes, does: Callable[..., bool], url: str, works: Sequence[object]) -> bool:
+    """Do each of *works* in a process, all at the same moment; return whether one of them did it."""
+    done = [crowd.submit(does, url, work) for work in works]
+    return sorted(bool(each.result()) for each in done) == [False, False, False, True]
+
+
+def test_processes_repair_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
+    """Of four, of which some refund, one settles the bet, each time."""
+    for bet_id, before in _open_bets(ledger):
+        assert _done_by_one(crowd, repair_there, url, [won(700, bet_id), lost(bet_id)] * 2)
         bet = ledger.bet(bet_id)
         assert bet is not None
         cents = 700 if bet.state is BetState.CLOSED else 500
         assert _settled(url, bet_id) == [("reconcile", cents)]
-        assert (done.balance_cents, ledger.balance("p1")) == (before + cents, before + cents)
+        assert ledger.balance("p1") == before + cents
     assert ledger.verify().findings == ()
 
 
-def test_processes_repair_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
-    """Two processes at the same moment: one of them settles the bet, each time."""
-    for number in range(ROUNDS):
-        bet_id = f"b{number}"
-        ledger.apply(withdraw(bet_id))
-        before = ledger.balance("p1")
-        done = [crowd.submit(repair_there, url, won(700, bet_id)) for _ in range(2)]
-        assert sorted(bool(each.result()) for each in done) == [False, True]
+def test_processes_pay_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
+    """Of four, one pays what a late call says is owed, each time."""
+    for bet_id, before in _open_bets(ledger):
+        repair(ledger, won(0, bet_id))
+        ledger.apply(deposit(bet_id, amount_cents=700))
+        assert _done_by_one(crowd, pay_there, url, [findings(ledger)[-1].id] * 4)
         assert ledger.balance("p1") == before + 700
     assert ledger.verify().findings == ()

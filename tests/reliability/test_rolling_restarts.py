@@ -16,50 +16,17 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from tests.support.books import problems, read_books
 from tests.support.crowds import open_accounts
 from tests.support.leftovers import assert_idle
 from tests.support.postgres import PostgresServer
 from tests.support.seeds import random_of
-from tests.support.traffic import Traffic, openings
-from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
+from tests.support.times import wait_until
+from tests.support.traffic import openings
+from tests.support.wallet_process import PLAYERS, Load, WalletProcess
 
 pytestmark = pytest.mark.outside
 
 Figures = Callable[[str, object], None]
-PLAYERS = ["hot", *(f"p{number}" for number in range(8))]
-PATIENCE_SECONDS = 60.0
-
-
-class Load:
-    """Traffic over eight connections, from the start of a block until its end; then the books are audited."""
-
-    def __init__(self, url: str, key: RSAPrivateKey, wallet: WalletProcess, *, calls: int, seed: int) -> None:
-        self._url = url
-        self.traffic = Traffic(seed, [*PLAYERS, *["hot"] * len(PLAYERS)], calls)
-        self.service = Service(key, wallet.port, self.traffic.arrivals())
-
-    def __enter__(self) -> "Load":
-        self.service.start([*RETRY_PRESETS.values()] * 2)
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.service.stop()
-
-    def audited(self) -> str:
-        """Repeat all calls that were begun, assert that the books are right, and return figures."""
-        begun = [story for story in self.traffic.stories if story.bet_id in self.service.begun]
-        self.service.insist(call for story in begun for call in story.calls)
-        assert problems(read_books(self._url), begun, self.service.log) == []
-        answered = sum(answer.definite for answer in self.service.log)
-        return f"{len(begun)} bets and claims, {answered} calls answered, {self.service.doubts} in doubt"
-
-
-def wait_until(is_so: Callable[[], bool], problem: str) -> None:
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < give_up, problem
-        time.sleep(0.02)
 
 
 def is_free(port: int) -> bool:

@@ -100,7 +100,7 @@ class AgedBooks:
         assert (news.balances_cents, news.house_cents) == (full.balances_cents, full.house_cents)
         stay = _postings(url)
         left = {number: row for number, row in self._postings.items() if number not in stay}
-        found = _archived(archive)
+        found = archived(archive)
         # A run that was killed may have archived a day that is still there.
         assert {number: row for number, row in found.items() if number in left} == left
         assert {number: row for number, row in stay.items() if number in found}.items() <= found.items()
@@ -124,7 +124,7 @@ def _postings(url: str) -> dict[int, tuple[Any, ...]]:
     return {row[0]: row[1:] for row in rows(url, _POSTINGS)}
 
 
-def _archived(folder: Path) -> dict[int, tuple[Any, ...]]:
+def archived(folder: Path) -> dict[int, tuple[Any, ...]]:
     """Return the postings of all files; a row is in two of them if a run was killed that had dropped a part of it."""
     found: dict[int, tuple[Any, ...]] = {}
     for path in folder.iterdir():

@@ -198,9 +198,9 @@ def _to_psycopg(url: str, *, autocommit: bool = False) -> Iterator[Any]:
 
 @asynccontextmanager
 async def _to_async_psycopg(url: str) -> AsyncIterator[Any]:
-    mine = await psycopg.AsyncConnection.connect(url)
-    yield mine
-    await mine.close()
+    async with await psycopg.AsyncConnection.connect(url) as mine:
+        yield mine
+        await mine.rollback()
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from anyio.from_thread import start_blocking_portal
 from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, BetRecord, MemoryLedger, Outcome, SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS
-from game_operator.ledger.rules.book import Posting
 from game_operator.ledger.steps import Execute, Rows, Steps
 from game_operator.models.webhooks import WebhookCall
 from tests.support.raw_sql import rows
@@ -162,12 +161,6 @@ class AsyncInDatabase(InDatabase):
             self.run(self.ledger.close())
         finally:
             self._opened.__exit__(None, None, None)
-
-
-def postings_of(ledger: MemoryLedger) -> list[Posting]:
-    """Return all movements, oldest first."""
-    sql = f"SELECT {', '.join(Posting._fields)} FROM game_operator_postings ORDER BY id"
-    return [Posting(*row) for row in ledger._read(lambda: _execute(sql))]
 
 
 def _execute(sql: str, *parameters: Any) -> Steps[Rows]:

@@ -29,10 +29,10 @@ def server_user() -> User:
 
 
 def give_to_server_user(path: Path) -> None:
-    """Make *path* belong to who runs the server."""
+    """Make *path*, and all that is in it, belong to who runs the server."""
     user = server_user()
-    if user:
-        os.chown(path, user["user"], user["group"])
+    for each in (path, *path.rglob("*")) if user else ():
+        os.chown(each, user["user"], user["group"])
 
 
 def binary_folders() -> Iterator[Path]:
@@ -89,8 +89,7 @@ def _copy(installation: Path, folder: Path) -> Path:
     shutil.copytree(libraries, folder / libraries.name)
     # What was copied may be closed to others too.
     for copied in (folder / package.name, folder / libraries.name):
-        for path in (copied, *copied.rglob("*")):
-            give_to_server_user(path)
+        give_to_server_user(copied)
     return copy
 
 

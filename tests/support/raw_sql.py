@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -33,6 +34,13 @@ def rows(url: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
     with psycopg.connect(url) as postgres:
         cursor = postgres.execute(text.replace("?", "%s").encode(), parameters or None)
         return cursor.fetchall() if cursor.description else []
+
+
+def with_players(url: str) -> Callable[..., list[tuple[Any, ...]]]:
+    """Make the operator's table, in which p1 has 1,000; return what runs a statement there."""
+    rows(url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint NOT NULL)")
+    rows(url, "INSERT INTO players VALUES ('p1', 1000)")
+    return partial(rows, url)
 
 
 def run(url: str, sql: str, *parameters: object) -> None:

@@ -1,4 +1,4 @@
-"""Waiting; a clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
+"""Clocks that a test sets, what a timestamp must be (Unix time in whole milliseconds, and now), and how tests wait."""
 
 import time
 from collections.abc import Callable

@@ -23,8 +23,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import encode_call
+from tests.support.books import problems, read_books
 from tests.support.forked import Forked
-from tests.support.traffic import Answer, Log
+from tests.support.traffic import Answer, Log, Traffic
 from tests.support.webhooks import signed
 
 _PATIENCE_SECONDS = 60.0
@@ -42,6 +43,10 @@ RETRY_PRESETS: Mapping[str, tuple[float, ...]] = {
     "10 at 1 s, then every 60 s": (*[0.02] * 10, *[1.2] * 50),
     "exponential to 24 h": tuple(min(0.02 * 2**number, 5.0) for number in range(60)),
 }
+
+
+#: Who has an account when there is load.
+PLAYERS: Sequence[str] = ["hot", *(f"p{number}" for number in range(8))]
 
 
 class WalletProcess:
@@ -252,6 +257,31 @@ class Service:
             answer = _answer(call, reply, asked_at)
         self.log.append(answer)
         return answer
+
+
+class Load:
+    """Traffic over eight connections, from the start of a block until its end; then the books are audited."""
+
+    def __init__(self, url: str, key: RSAPrivateKey, wallet: WalletProcess, *, calls: int, seed: int) -> None:
+        self._url = url
+        # Half of the traffic is the hot player's.
+        self._traffic = Traffic(seed, [*PLAYERS, *["hot"] * len(PLAYERS)], calls)
+        self.service = Service(key, wallet.port, self._traffic.arrivals())
+
+    def __enter__(self) -> Self:
+        self.service.start([*RETRY_PRESETS.values()] * 2)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.service.stop()
+
+    def audited(self) -> str:
+        """Repeat all calls that were begun, assert that the books are right, and return figures."""
+        begun = [story for story in self._traffic.stories if story.bet_id in self.service.begun]
+        self.service.insist(call for story in begun for call in story.calls)
+        assert problems(read_books(self._url), begun, self.service.log) == []
+        answered = sum(answer.definite for answer in self.service.log)
+        return f"{len(begun)} bets and claims, {answered} calls answered, {self.service.doubts} in doubt"
 
 
 def _answer(call: WebhookCall, reply: bytes, asked_at: float) -> Answer:
