@@ -174,7 +174,8 @@ def _signed_call(patient: _Patient, deadline: float) -> Iterator[Check]:
         except ConfigurationError as wrong:
             yield Check(_CALL, "problem", error_text(wrong), "Fix the environment of this process.")
         except TransportError as failed:
-            found = f"{patient.base_url} cannot be reached: {shown(failed.reason)[1:-1]}"
+            reason = shown(failed.reason)[1:-1]
+            found = reason if patient.base_url in reason else f"{patient.base_url} cannot be reached: {reason}"
             yield Check(_CALL, "unreachable", found, f"{failed.remedy} {_WAY}")
         except ApiError as refused:
             headers = refused.headers

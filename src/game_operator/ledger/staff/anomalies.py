@@ -230,7 +230,7 @@ def _problem(record: AnomalyRecord, *, accept_foreign: bool, asks_owns: bool) ->
         return "it is resolved. What its call did stands in the bet's history."
     if record.operation == "withdraw":
         return (
-            "a withdraw would debit now for a bet that was refused then. Leave it refused, and mark it "
+            "a withdraw would debit now for a call that was refused then. Leave it refused, and mark it "
             "with resolve() or `game-operator ledger resolve`."
         )
     if record.operation not in _RETRIED:

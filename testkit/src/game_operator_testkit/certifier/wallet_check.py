@@ -22,7 +22,7 @@ _LEAST_CENTS: Final = 1_000
 _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
 _BASE64: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
-_HEADERS: Final = ("x-signature", "x-webhook-signature", "x-hub-signature-256", "x-request-signature")
+_HEADERS: Final = ("signature", "x-signature", "x-webhook-signature", "x-hub-signature-256", "x-request-signature")
 #: What a wallet that refuses our signature may expect.
 _OTHER_FORMS: Final = {f"{form} Base64": Seal(form=form) for form in _BASE64} | {
     f"the header {name}": Seal(header=name) for name in _HEADERS
@@ -30,8 +30,8 @@ _OTHER_FORMS: Final = {f"{form} Base64": Seal(form=form) for form in _BASE64} | 
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
-    "in the header signature, in capitals or not, in URL-safe Base64 without padding (assumed, decision 0011). If your "
-    "provider sends another header, pass a profile with its name: signature_header.",
+    "in the header {header}, in capitals or not, in URL-safe Base64 without padding (assumed, decision 0011). If your "
+    "provider sends another header, name it in the profile: signature_header.",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
@@ -54,7 +54,7 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
             heard = _balance(at, player)
             if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
                 _check_other_forms(at)
-            run.known[player.id] = _checked_cents(heard, player.id, url)
+            run.known[player.id] = _checked_cents(heard, player.id, url, at.profile.signature_header)
         if with_second and run.certification.supplies.second_url is not None:
             _check_second(at, run.known[at.player.id])
 
@@ -80,8 +80,8 @@ def _check_other_forms(at: Stage) -> None:
             raise ConfigurationError(
                 f"A player-balance was refused with 'INVALID_SIGNATURE', and accepted with its signature in {form}. It "
                 f"belongs in the header {at.profile.signature_header}, in URL-safe Base64 without padding (assumed, "
-                "decision 0011). Let the wallet take it so. If your provider sends another header, pass a profile with "
-                "its name: signature_header."
+                "decision 0011). Let the wallet take it so. If your provider sends another header, name it in the "
+                "profile: signature_header."
             )
 
 
@@ -105,7 +105,7 @@ def _no_wallet(url: str, answer: str) -> ConfigurationError:
     )
 
 
-def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
+def _checked_cents(heard: Carried, player_id: str, url: str, header: str) -> int | None:
     """Return the player's balance; None if the answer cannot be read."""
     if heard.status in (404, 405) and not heard.succeeded:
         raise _no_wallet(url, f"HTTP {heard.status}")
@@ -129,7 +129,7 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
             "the id of a test player."
         )
     if heard.code is not None:
-        told = _REMEDIES.get(heard.code, "Look into the wallet's log.")
+        told = _REMEDIES.get(heard.code, "Look into the wallet's log.").format(header=header)
         raise ConfigurationError(f"A player-balance was refused with {shown(heard.code)}. {told}")
     cents = heard.balance_cents or 0
     if not _LEAST_CENTS <= cents <= _MOST_CENTS:
