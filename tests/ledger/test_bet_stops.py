@@ -13,6 +13,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.models.webhooks import WebhookCall
 from tests.ledger.test_fence import connected, together
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.crowds import Processes
 from tests.support.ledgers import funded, funded_async
 from tests.support.raw_sql import rows
 
@@ -140,9 +141,20 @@ async def test_awaited(database_url: str) -> None:
         assert (await ledger.apply(withdraw("newer"))).applied
 
 
+def stop_there(url: str) -> None:
+    with SqlLedger(url) as other:
+        other.stop_bets(**STOP)
+
+
+def start_there(url: str) -> None:
+    with SqlLedger(url) as other:
+        other.start_bets(actor="bob", reason="fixed")
+
+
+@pytest.mark.outside
 @pytest.mark.drawn(4, database_url=("postgres",))
-def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url: str) -> None:
-    """Of bets from eight threads, none that began after another's stop has debited; its start is heard, too."""
+def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url: str, crowd: Processes) -> None:
+    """Of bets from eight threads, none that began after another process's stop has debited; its start is heard, too."""
     go_on = True
 
     def play(worker: int) -> list[str]:
@@ -157,13 +169,13 @@ def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url:
         return late
 
     stopped = False
-    with SqlLedger(database_url) as other, ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool:
         players = [pool.submit(play, worker) for worker in range(8)]
-        other.stop_bets(**STOP)
+        crowd.submit(stop_there, database_url).result()
         stopped = True
         for number in range(20):
             assert ledger.apply(withdraw(f"x{number}", amount_cents=1)).code == "LIMIT_EXCEEDED"
         go_on = False
         assert [late for player in players for late in player.result()] == []
-        other.start_bets(actor="bob", reason="fixed")
+        crowd.submit(start_there, database_url).result()
         assert ledger.apply(withdraw("after")).applied

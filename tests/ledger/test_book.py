@@ -15,6 +15,7 @@ from game_operator.ledger.api import Account, account_of_parts
 from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
+    Needs,
     Posting,
     asks_operator,
     named_account,
@@ -149,6 +150,13 @@ def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyP
 
 
 # --- what a batch needs -----------------------------------------------------------------------------------------------
+
+
+def test_a_claim_needs_no_bet() -> None:
+    """Not the one that it names, either."""
+    needs = Needs("")
+    needs.add(claim(bet_id="b1"), TERMS)
+    assert (needs.bets, needs.calls, needs.accounts) == (set(), {("deposit", "claim-1")}, {"p1"})
 
 
 @pytest.mark.parametrize(

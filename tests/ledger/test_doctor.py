@@ -1,5 +1,6 @@
 """`ledger.doctor()`: what could lose or double money is found where it is wrong, and not where it is right."""
 
+import asyncio
 import contextlib
 import sqlite3
 import time
@@ -12,7 +13,7 @@ import psycopg
 import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
-from game_operator.ledger import SqlLedger, sqlite
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, sqlite
 from game_operator.ledger.doctor import place_checks
 from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine.tables import VERSION
@@ -45,6 +46,11 @@ def found(url: str, name: str) -> list[tuple[str, str]]:
 
 def verdicts(url: str, name: str) -> set[str]:
     return {verdict for verdict, _ in found(url, name)}
+
+
+def awaited(url: str, **settings: float) -> None:
+    """Open a ledger of asyncio, by its first call."""
+    asyncio.run(AsyncSqlLedger(url, **settings).balance("p1"))  # type: ignore[arg-type]  # Seconds of patience.
 
 
 def with_a_bet(url: str) -> str:
@@ -189,13 +195,14 @@ def test_file_systems(on_sqlite: str, kind: str, expected: str, monkeypatch: pyt
 def test_a_network_file_system_is_refused_before_a_file_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the file's real place, with blanks in its name. A database in memory is nowhere."""
+    """Under asyncio, too; and by the file's real place, with blanks in its name. A database in memory is nowhere."""
     (tmp_path / "a disk").mkdir()
     (tmp_path / "link").symlink_to("a disk")
     escaped = f"{tmp_path}/a\\040disk"
     monkeypatch.setattr(sqlite, "mount_table", lambda: MOUNTS.format(root="ext4", folder=escaped, kind="nfs4"))
-    with pytest.raises(ConfigurationError, match=r"nfs4, mounted at .*a disk.* local disk, or use PostgreSQL"):
-        SqlLedger(f"sqlite:///{tmp_path / 'link' / 'wallet.db'}")
+    for opens in (SqlLedger, awaited):
+        with pytest.raises(ConfigurationError, match=r"nfs4, mounted at .*a disk.* local disk, or use PostgreSQL"):
+            opens(f"sqlite:///{tmp_path / 'link' / 'wallet.db'}")
     assert list((tmp_path / "a disk").iterdir()) == []
     monkeypatch.setattr(sqlite, "mount_table", lambda: MOUNTS.format(root="nfs4", folder="/x", kind="ext4"))
     SqlLedger("sqlite:///:memory:").close()
@@ -341,8 +348,9 @@ def test_a_user_whose_transactions_are_read_only(on_postgres: str) -> None:
     """What serves calls is refused when it starts, and what only reads is not."""
     database = rows(on_postgres, "SELECT current_database()")[0][0]
     run_sql(on_postgres, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    with pytest.raises(LedgerUnavailableError, match="transactions of this user are read-only"):
-        SqlLedger(on_postgres, patience_seconds=0.1)
+    for opens in (SqlLedger, awaited):
+        with pytest.raises(LedgerUnavailableError, match="transactions of this user are read-only"):
+            opens(on_postgres, patience_seconds=0.1)
     with SqlLedger(on_postgres, migrate=False) as ledger:
         assert ledger.balance("p1") == 9_500
 

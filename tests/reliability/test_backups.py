@@ -45,7 +45,7 @@ def playing(url: str, seed: int) -> Iterator[Log]:
             yield log
         finally:
             stop.set()
-        played.result()
+            played.result()
 
 
 def go_on(log: Log) -> Log:

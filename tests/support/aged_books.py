@@ -100,7 +100,8 @@ class AgedBooks:
         assert (news.balances_cents, news.house_cents) == (full.balances_cents, full.house_cents)
         stay = _postings(url)
         left = {number: row for number, row in self._postings.items() if number not in stay}
-        found = archived(archive)
+        found = {row[0]: row[1:] for row in archived(archive)}
+        assert len(found) == len(set(archived(archive)))
         # A run that was killed may have archived a day that is still there.
         assert {number: row for number, row in found.items() if number in left} == left
         assert {number: row for number, row in stay.items() if number in found}.items() <= found.items()
@@ -124,20 +125,17 @@ def _postings(url: str) -> dict[int, tuple[Any, ...]]:
     return {row[0]: row[1:] for row in rows(url, _POSTINGS)}
 
 
-def archived(folder: Path) -> dict[int, tuple[Any, ...]]:
-    """Return the postings of all files; a row is in two of them if a run was killed that had dropped a part of it."""
-    found: dict[int, tuple[Any, ...]] = {}
-    for path in folder.iterdir():
+def archived(folder: Path) -> list[tuple[Any, ...]]:
+    """Return the postings of all files, by id; a row is in two of them if a run was killed that had dropped a part."""
+    found = []
+    for path in folder.glob("*.csv"):  # A run that was killed leaves a .part.
         assert path.name.startswith(f"{DEFAULT_PREFIX}postings-"), path
-        if path.suffix == ".part":
-            continue  # Of a run that was killed.
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 texts = (row["source"], row["operation"], row["tx_id"])
                 accounts = (row["from_account"] or None, row["to_account"] or None)
-                posting = (*accounts, int(row["amount_cents"]), *texts, int(row["at_millis"]))
-                assert found.setdefault(int(row["id"]), posting) == posting
-    return found
+                found.append((int(row["id"]), *accounts, int(row["amount_cents"]), *texts, int(row["at_millis"])))
+    return sorted(found)
 
 
 def _sums(postings: dict[int, tuple[Any, ...]]) -> dict[str, int]:

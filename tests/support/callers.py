@@ -254,9 +254,11 @@ def django_alias(database: str | dict[str, Any]) -> Iterator[str]:
     connections.settings[alias] = connections.configure_settings({"default": {}, alias: entry})[alias]
     mine = connections[alias]
     mine.inc_thread_sharing()
-    yield alias
-    mine.close()
-    del connections.settings[alias]
+    try:
+        yield alias
+    finally:
+        mine.close()
+        del connections.settings[alias]
 
 
 @contextmanager

@@ -52,20 +52,20 @@ def findings(ledger: SqlLedger, source: str = "") -> list[Finding]:
     )
 
 
-def repair_there(url: str, call: DepositCall | RollbackCall) -> bool:
-    """Open a ledger, wait for the other processes, and return whether this one has settled the bet."""
+def repair_there(url: str, call: DepositCall | RollbackCall) -> str:
+    """Open a ledger, wait for the other processes, and return why this one has not settled the bet; "" if it has."""
     return _there(url, lambda ledger: repair(ledger, call))
 
 
-def pay_there(url: str, finding_id: int) -> bool:
-    """Open a ledger, wait for the other processes, and return whether this one has paid."""
+def pay_there(url: str, finding_id: int) -> str:
+    """Open a ledger, wait for the other processes, and return why this one has not paid; "" if it has."""
     return _there(url, lambda ledger: pay(ledger, finding_id)[1])
 
 
-def _there(url: str, does: Callable[[SqlLedger], Outcome]) -> bool:
+def _there(url: str, does: Callable[[SqlLedger], Outcome]) -> str:
     with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
         meet()
         try:
-            return does(ledger).applied
-        except (FindingError, RepairRefusedError):
-            return False
+            return "" if does(ledger).applied else "not applied"
+        except (FindingError, RepairRefusedError) as refused:
+            return str(refused)
