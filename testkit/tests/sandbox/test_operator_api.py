@@ -320,10 +320,30 @@ def test_a_wrong_signature(
     right = _to_sign(path, body)
     assert call(method, path, body).status == 200
     world.asked.clear()
-    for signed in (b"", right + b" ", right[:-1], right.replace(b"e", b" e", 1), b"acme:", path.encode()):
+    for signed in (b"", right + b" ", right[:-1], b"acme:", path.encode()):
         response = call(method, path, body, signed=signed)
         assert (response.status, _json(response)) == (401, {"error": "Authentication failed"})
     assert answer(HttpRequest(method, path, _headers(other_key, right), body), world, now_millis=0).status == 401
+    assert world.asked == []
+
+
+@every_endpoint
+def test_a_signature_in_another_spelling(
+    method: str, path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey
+) -> None:
+    """401 with padding, and in the standard alphabet (spec §5)."""
+    operator, (name, signature) = _headers(private_key, _to_sign(path, body))
+    for spelt in (signature + b"==", signature.translate(bytes.maketrans(b"-_", b"+/"))):
+        request = HttpRequest(method, path, (operator, (name, spelt)), body)
+        assert answer(request, world, now_millis=0).status == (200 if spelt == signature else 401)
+
+
+@pytest.mark.parametrize(("path", "body"), [(ROUND, ROUND_BODY), (GRANT, GRANT_BODY)])
+def test_every_byte_of_a_body_is_signed(path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey) -> None:
+    """The entire body is signed: the same JSON with one space more is another body (spec §5)."""
+    headers = _headers(private_key, body)
+    for changed in (body + b" ", body.replace(b",", b", ", 1), body.replace(b"1", b"2", 1), b""):
+        assert answer(HttpRequest("POST", path, headers, changed), world, now_millis=0).status == 401
     assert world.asked == []
 
 
