@@ -330,10 +330,10 @@ def hold_alike(plain: Service, other: Any, history: Sequence[Step]) -> None:  # 
         assert other.stored_cents(player_id) == plain.cents(player_id)
 
 
-R = ("/rollback", {"player_id": "ann", "action": "BET", "action_id": "b1", "round_id": "r1"})
+R: tuple[str, Body] = ("/rollback", {"player_id": "ann", "action": "BET", "action_id": "b1", "round_id": "r1"})
 JACKPOT = ("/deposit", D[1] | {"action": {"type": "JACKPOT"}})
 RAIN, TOO_MUCH = ("/withdraw", withdraw(action="RAIN")), ("/withdraw", withdraw(amount=10_001))
-STATES = {
+STATES: Mapping[str, Sequence[tuple[str, Body]]] = {
     "unseen": [], "OPEN": [W], "SPENT": [RAIN], "CLOSED": [W, D], "ROLLED_BACK": [W, R], "TOMBSTONE": [R],
     "DECLINED": [TOO_MUCH],
 }  # fmt: skip
