@@ -5,6 +5,7 @@ import traceback
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, SigningKeyError
@@ -175,11 +176,11 @@ def test_what_was_given_is_shown_without_the_key() -> None:
         pytest.param({"profile": _READS_BY_A_FUNCTION}, "function of your own", id="nobody writes for a function"),
     ],
 )
-def test_what_is_checked_without_the_wallet(settings: dict[str, Any], problem: str) -> None:
-    """Before anything is sent."""
-    certification = Certification(**_GIVEN | settings)
+def test_what_is_checked_without_the_wallet(settings: dict[str, Any], problem: str, private_key: RSAPrivateKey) -> None:
+    """Before anything is sent: what this wallet answers would be the problem."""
+    given = _GIVEN | settings | {"signing_key": private_key}
     if not problem:
-        certification.check()
+        Certification(**given).check()
         return
     with pytest.raises(ConfigurationError, match=problem):
-        certification.check()
+        certify_in_process(lambda *_: HttpReply(200, {}, b""), **given)

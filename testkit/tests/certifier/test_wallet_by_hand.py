@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from decimal import Decimal
 from functools import cache, partial
 from http.client import HTTPConnection
+from itertools import product
 from pathlib import Path
 from signal import SIGINT
 from sqlite3 import connect
@@ -327,6 +328,28 @@ def hold_alike(plain: Service, other: Any, history: Sequence[Step]) -> None:  # 
                 wallet.open_account("eve", 2_000)
     for player_id in players:
         assert other.stored_cents(player_id) == plain.cents(player_id)
+
+
+R: tuple[str, Body] = ("/rollback", {"player_id": "ann", "action": "BET", "action_id": "b1", "round_id": "r1"})
+JACKPOT = ("/deposit", D[1] | {"action": {"type": "JACKPOT"}})
+RAIN, TOO_MUCH = ("/withdraw", withdraw(action="RAIN")), ("/withdraw", withdraw(amount=10_001))
+STATES: Mapping[str, Sequence[tuple[str, Body]]] = {
+    "unseen": [], "OPEN": [W], "SPENT": [RAIN], "CLOSED": [W, D], "ROLLED_BACK": [W, R], "TOMBSTONE": [R],
+    "DECLINED": [TOO_MUCH],
+}  # fmt: skip
+CHANGES: Sequence[Body] = [
+    {}, {"amount": 0}, {"amount": 600}, {"tx_id": "w2"}, {"player_id": "ben"}, {"player_id": "ben", "tx_id": "w2"},
+    {"player_id": "nobody"}, {"player_id": "nobody", "tx_id": "w2"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_call_in_each_state(public_key: RSAPublicKey, sign: Sign, state: str) -> None:
+    """A state, each call and the same again: code, balance and movement are the ready wallet's (decision 0014)."""
+    for (path, body), change in product((W, D, R, JACKPOT, TOO_MUCH), CHANGES):
+        history = [Step(*post) for post in STATES[state]] + [Step(path, {**body, **change})] * 2
+        with opened(PlainWallet([public_key])) as wallet:
+            hold_alike(Service(sign, wallet), Ready(public_key), history)
 
 
 @pytest.mark.slow

@@ -172,6 +172,7 @@ def test_forms_need_the_token(http: httpx.Client, path: str, token: str | None) 
 def test_each_run_has_a_token_of_its_own(http: httpx.Client, at_home: httpx.Client) -> None:
     """The token cannot be known from another sandbox."""
     assert form_token(at_home) == form_token(at_home) != form_token(http)
+    assert http.post("/play", data={"form_token": form_token(at_home)}).status_code == 403
 
 
 def test_forms_are_bounded(http: httpx.Client) -> None:

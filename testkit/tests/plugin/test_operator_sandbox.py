@@ -1,5 +1,6 @@
 """The fixture ``operator_sandbox``: the service in process, and what it plays."""
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -241,3 +242,10 @@ def test_rounds_that_cannot_be_played(playing: InProcessSandbox, arguments: dict
     assert playing.live.recent() == []
     for cents in (10, 10_000):
         playing.play_round(player_id="p1", wager_cents=cents, won_cents=cents)
+
+
+def test_it_opens_no_socket(playing: InProcessSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to listen nor to call."""
+    monkeypatch.setattr(socket, "socket", None)
+    assert playing.client().fetch_games()
+    assert playing.play_round(player_id="p1", wager_cents=500).problems == ()

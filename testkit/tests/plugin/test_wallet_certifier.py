@@ -83,6 +83,14 @@ def test_whatever_a_wallet_is_it_is_certified(
     assert [ledger.balance(player_id) for player_id in ("p1", "p2")] == [10_000, 10_000]
 
 
+@pytest.mark.slow
+def test_a_whole_certification(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """All scenarios are played; what is skipped says what it needs."""
+    report = wallet_certifier(Wallet(ledger), **PLAYERS)
+    assert len(report.verdicts) == len(scenarios())
+    assert all(each.reason.startswith("needs ") for each in report.skipped)
+
+
 @pytest.mark.parametrize("make", KINDS)
 def test_a_wrong_wallet_is_found_out(
     wallet_certifier: WalletCertifier, receiver: WebhookReceiver, make: Callable[..., Any]

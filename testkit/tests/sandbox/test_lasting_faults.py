@@ -83,6 +83,7 @@ def test_a_late_call_that_the_wallet_refuses_is_no_mistake() -> None:
     # The operator believes that it is cancelled.
     assert courier.ledger.apply(bet().rollback()).applied
     release(dealer, courier, lost=False)
+    assert (dealer.unsent, dealt_bet(dealer).unsent) == ([], None)
     assert not problems(dealer)
     assert disagreements(dealer, courier)
 

@@ -316,14 +316,36 @@ def test_an_unknown_operator(
 def test_a_wrong_signature(
     call: Caller, method: str, path: str, body: bytes, world: SmallWorld, other_key: RSAPrivateKey
 ) -> None:
-    """401 when something else was signed, by another key, or the request was changed since (spec §4.2, §5, §7.3)."""
+    """401 when something else was signed, another request too, or by another key (spec §4.2, §5, §7.3)."""
     right = _to_sign(path, body)
     assert call(method, path, body).status == 200
     world.asked.clear()
-    for signed in (b"", right + b" ", right[:-1], right.replace(b"e", b" e", 1), b"acme:", path.encode()):
+    others = {b"acme", b"acme:bet-1", ROUND_BODY, GRANT_BODY} - {right}
+    assert len(others) == 3
+    for signed in (b"", right + b" ", right[:-1], b"acme:", path.encode(), *others):
         response = call(method, path, body, signed=signed)
         assert (response.status, _json(response)) == (401, {"error": "Authentication failed"})
     assert answer(HttpRequest(method, path, _headers(other_key, right), body), world, now_millis=0).status == 401
+    assert world.asked == []
+
+
+@every_endpoint
+def test_a_signature_in_another_spelling(
+    method: str, path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey
+) -> None:
+    """401 with padding, and in the standard alphabet (spec §5)."""
+    operator, (name, signature) = _headers(private_key, _to_sign(path, body))
+    for spelt in (signature + b"==", signature.translate(bytes.maketrans(b"-_", b"+/"))):
+        request = HttpRequest(method, path, (operator, (name, spelt)), body)
+        assert answer(request, world, now_millis=0).status == (200 if spelt == signature else 401)
+
+
+@pytest.mark.parametrize(("path", "body"), [(ROUND, ROUND_BODY), (GRANT, GRANT_BODY)])
+def test_every_byte_of_a_body_is_signed(path: str, body: bytes, world: SmallWorld, private_key: RSAPrivateKey) -> None:
+    """The entire body is signed: the same JSON with one space more is another body (spec §5)."""
+    headers = _headers(private_key, body)
+    for changed in (body + b" ", body.replace(b",", b", ", 1), body.replace(b"1", b"2", 1), b""):
+        assert answer(HttpRequest("POST", path, headers, changed), world, now_millis=0).status == 401
     assert world.asked == []
 
 

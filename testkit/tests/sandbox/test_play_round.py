@@ -294,18 +294,22 @@ def say_nothing(connection: Connection) -> None:
 
 
 def test_a_wallet_that_is_down(table: Table) -> None:
-    """It is said at once, nothing is left under way, and the next round against a sound one is played."""
+    """It is said at once, nothing is left under way, what was held is held on, and the next round is played."""
+    table.play(won_cents=700, settlement="hold")
     url = table.sandbox.wallet_url
     with HostileServer() as server:
         table.sandbox.wallet_url = server.base_url
     began = time.monotonic()
     with pytest.raises(RequestNotSentError, match="wallet's address"):
         table.play()
+    with pytest.raises(RequestNotSentError):
+        table.sandbox.release_held()
     assert time.monotonic() - began < 15
     (board,) = table.sandbox.service.balances.players()
     assert board.player_id == "p1"
     assert board.under_way == 0
     table.sandbox.wallet_url = url
+    assert [delivery.code for delivery in table.sandbox.release_held()] == [None]
     assert table.play(won_cents=0).problems == ()
 
 

@@ -130,3 +130,14 @@ class SkipsLockedPlayers(Counting):
 class SharesItsVerifier(Counting):
     def _is_authentic(self, headers: list[tuple[str, str]], body: bytes) -> bool:
         return super()._is_authentic(headers, body) and (is_alone() or not self.is_unlucky(5))
+
+
+@wrong(
+    "answers SUCCESS to a rollback of a bet that is settled, and moves nothing",
+    must="C03",
+    may="A03 A11 B11 C09 D04 G04",
+)
+class SaysThatItRefunds(PlainWallet):
+    def _rollback(self, case: Case) -> str:
+        outcome = super()._rollback(case)
+        return "SUCCESS" if outcome == "BET_ALREADY_CLOSED" else outcome

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from wallet_by_hand import SUCCESS, Account, Call, Case, PlainWallet
+from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -233,3 +233,20 @@ class JackpotClosesTheBet(PlainWallet):
         if bet is not None and bet.state == "OPEN":
             self._set_state(bet, "CLOSED")
         return super()._claim(case)
+
+
+@wrong("treats a known tx_id with another bet as a repeat", must="B13")
+class WithdrawOfAnyBetIsARepeat(PlainWallet):
+    def _content(self, call: Call) -> str:
+        if call.operation != "withdraw":
+            return super()._content(call)
+        return json.dumps([call.player_id, call.action, call.cents])
+
+    def _place(self, case: Case) -> str:
+        return SUCCESS if case.is_repeat else super()._place(case)
+
+
+@wrong("gives a jackpot the same generated tx_id as its bet's deposit", must="B16")
+class JackpotTakenForTheDeposit(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return f"deposit:{call.bet_id}" if call.operation == "deposit" else super()._derived_tx_id(call, bet)

@@ -111,3 +111,10 @@ class MixesBalanceAndTime(PlainWallet):
             return reply
         first: dict[object, int | None] = self.__dict__.setdefault("_first_times", {})
         return replace(reply, at_millis=first.setdefault(self._identity(case.call), reply.at_millis))
+
+
+@wrong("does not find every eleventh bet that is settled among others", must="D05", may="*")
+class FindsNoBetMeanwhile(Counting):
+    def _deposit(self, case: Case) -> str:
+        is_missed = not is_alone() and not case.is_repeat and self.is_unlucky(11)
+        return "BET_NOT_FOUND" if is_missed else super()._deposit(case)

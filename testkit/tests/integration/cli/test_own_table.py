@@ -189,4 +189,5 @@ def test_a_search_path_to_nowhere(
     told = run(*(word.format(key=keys.public) for word in line.split()))
     shown = " ".join((told.out if code == 1 else told.err).split())
     assert (told.code, "CREATE SCHEMA" in shown, told.out == "") == (code, True, code == 2)
+    assert "The search_path of this user is 'casino', and it leads to no schema" in shown
     assert "Traceback" not in told.err
