@@ -7,7 +7,7 @@ _SLACK_MILLIS = 5_000
 
 
 def wait_until(
-    is_so: Callable[[], object], problem: str = "it does not come to that", *, seconds: float = 60.0
+    is_so: Callable[[], object], problem: str = "it does not come to that", *, seconds: float = 40.0
 ) -> None:
     """Return as soon as *is_so*, looked at every few milliseconds; fail with *problem* when that takes too long."""
     give_up = time.monotonic() + seconds
