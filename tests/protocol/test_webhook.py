@@ -217,6 +217,8 @@ EACH_ID = [pytest.param(*each, id="-".join(each[:2])) for each in IDS]
 
 BAD_IDS = [
     pytest.param("5", id="a number"),
+    pytest.param("true", id="true"),
+    pytest.param("[]", id="an array"),
     pytest.param('"a\\u0000b"', id="U+0000 inside"),
     pytest.param('""', id="empty"),
     pytest.param('"\\u00a0\\u2003\\u3000\\u2028\\u0085"', id="white space of other scripts"),
@@ -266,6 +268,7 @@ def test_the_longest_ids(operation: str, field: str, name: str) -> None:
         pytest.param("499.9999999999999999999999999999999999", None, id="just below"),
         pytest.param("5e2", None, id="an exponent"),
         pytest.param("true", None, id="true"),
+        pytest.param('""', None, id="text"),
         pytest.param("-0.01", None, id="a little negative"),
     ],
 )
