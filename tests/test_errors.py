@@ -87,7 +87,7 @@ ERRORS: list[GameOperatorError] = [
     errors.ApiError("no", status_code=418, detail="More.", **ANSWER),
     errors.BadRequestError("Invalid request", status_code=400, **ANSWER),
     errors.FreeBetRejectedError(
-        "Count cannot exceed 50", error_code=GrantErrorCode.COUNT_TOO_HIGH, reference_id="r-1", **ANSWER
+        "exists", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, reference_id="r-1", **ANSWER
     ),
     errors.OutcomeUnknownError(
         "exists", reference_id="r-1", instance_id="i-1", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, attempts=2

@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, strategies
+from hypothesis import example, given, strategies
 
 from game_operator.money import amount_from_cents, cents_from_amount, cents_rounded_down, json_cents, json_number
 from tests.support.wire import examples
@@ -38,12 +38,14 @@ def hostile_context() -> Iterator[None]:
 
 
 @given(ANY_CENTS)
+@example(0)
+@example(-1)
 @examples(150)
 def test_units_are_a_hundredth_of_cents(cents: int) -> None:
-    """The conversion is exact for every amount, and the same back (spec §2.4)."""
+    """The conversion is exact for every amount, and the same back; only what is below zero has a sign (spec §2.4)."""
     amount = amount_from_cents(cents)
     assert Fraction(amount) == Fraction(cents, 100)
-    assert amount.as_tuple().exponent == -2
+    assert (amount.is_signed(), amount.as_tuple().exponent) == (cents < 0, -2)
     assert cents_from_amount(amount) == cents
 
 

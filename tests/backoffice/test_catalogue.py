@@ -106,6 +106,9 @@ def test_an_instance_that_is_gone_is_still_known(service: ListedGames) -> None:
     service.games = whole
     catalogue.refresh()
     assert catalogue.instance("i1") == before.instances[0]
+    service.games = whole[:1]
+    assert len(catalogue.refresh()) == 9, "a list that lacks nearly all is applied, too"
+    assert len(catalogue.instances) == 10
 
 
 @pytest.mark.parametrize(

@@ -94,3 +94,8 @@ def test_rows_are_written_one_by_one() -> None:
     assert next(lines) == "0,text\r\n"
     assert asked == [0]
     assert list(lines) == ["1,text\r\n", "2,text\r\n"]
+
+
+def test_one_empty_cell_is_not_an_empty_line() -> None:
+    """A row of one empty cell is quoted, so that no reader leaves it out."""
+    assert text_of([[None]]) == '""\r\n'

@@ -212,6 +212,24 @@ def test_amounts_of_a_catalogue_are_exact(text: str) -> None:
     assert [one.rtp, *(each.bet_config.max_win for each in one.instances)] == [Decimal(text)] * 3
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"[]", "the body: "),
+        (b'{"games": 5}', "games: "),
+        (b'{"games": [5]}', r"games\[0\]: "),
+        (wire({"games": [game()] * 1000 + [{"id": 7}]}), r"games\[1000\]\.id: "),
+        (b'{"games": [], "next": NaN}', "the body: Invalid JSON"),
+        (b'{"games": []', "the body: Invalid JSON"),
+    ],
+    ids=["a list", "no list", "no game", "the last of 1,001", "NaN", "cut off"],
+)
+def test_a_catalogue_that_does_not_fit(body: bytes, problem: str) -> None:
+    """The first thing that is wrong is named by its place (spec §2.5)."""
+    with pytest.raises(WireFormatError, match=f"^{problem}"):
+        read(body)
+
+
 def test_other_members_beside_the_games_do_no_harm() -> None:
     """A later version may add some (spec §9)."""
     assert read(wire({"games": [game()], "next": "2"})) == read(wire({"games": [game()]}))

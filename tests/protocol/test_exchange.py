@@ -321,7 +321,8 @@ def test_a_duplicate_after_doubt_counts_as_granted(outcomes: list[Outcome], in_d
     assert isinstance(ending, OutcomeUnknownError | FreeBetRejectedError)
     assert ending.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
     assert isinstance(ending, ApiError) is not in_doubt
-    assert ("Count it as granted" in str(ending)) is in_doubt
+    assert ("Count it as granted; never send another reference" in str(ending)) is in_doubt
+    assert ("an earlier grant under this reference_id stands" in str(ending)) is not in_doubt
 
 
 @pytest.mark.parametrize("code", [*GrantErrorCode, "A_CODE_OF_TOMORROW"])
@@ -499,12 +500,14 @@ def test_a_long_reason_is_cut_and_stays_on_one_line() -> None:
     assert "\n" not in str(error)
 
 
-def test_steps_show_no_signature() -> None:
-    """A step may be logged: its repr holds neither the signature nor what is signed (spec §5)."""
+def test_steps_and_results_show_no_signature() -> None:
+    """A step may be logged: its repr holds neither the signature nor what is signed; nor does a result (spec §5)."""
     played = play(grant_operation(), [response(200, b"", (b"X-Echo", SIGNATURE))], settings_of(attempts=1))
     assert SIGNATURE.decode() not in repr(played.steps)
     assert SIGNATURE.decode() not in repr(Answer(response(200, SIGNATURE, (b"X-Echo", SIGNATURE)), 0.0, 0))
     assert SIGNATURE.decode() not in repr(Signed(SIGNATURE, 0.0))
+    found = play(a_lookup(), [response(200, bet(debug=SIGNATURE.decode()))]).ending
+    assert found.model_extra == {"debug": "[signature removed]"}
 
 
 # Answers that mean: nothing was done.

@@ -38,6 +38,9 @@ MIB = 1_048_576
     ("body", "problem"),
     [
         pytest.param(b"", "is not JSON", id="nothing"),
+        pytest.param(b" \n", "is not JSON", id="blanks"),
+        pytest.param(b"player_id=p1&amount=5", "is not JSON", id="a form"),
+        pytest.param(b"\x1f\x8b\x08\0", "is not UTF-8 from byte 1", id="gzip"),
         pytest.param(b'\xef\xbb\xbf{"a":1}', "is not JSON", id="a BOM"),
         pytest.param('{"a":1}'.encode("utf-16"), "is not UTF-8 from byte 0", id="UTF-16"),
         pytest.param('{"a":"é"}'.encode("latin-1"), "is not UTF-8 from byte 6", id="Latin-1"),

@@ -94,6 +94,13 @@ def test_each_artifact_has_the_files_of_one_distribution() -> None:
             assert [name for name, pattern in patterns.items() if fnmatch(file, pattern)] == [artifact]
 
 
+def test_the_names_are_asked_for_with_what_the_repository_says() -> None:
+    """Owner and index are variables of the repository, and reach the command as arguments."""
+    (step,) = [step for step in _jobs(_RELEASE)["names"]["steps"] if "run" in step]
+    assert step["run"] == 'python tools/release.py names "$OWNER" "$INDEX"'
+    assert step["env"] == {"OWNER": "${{ vars.INDEX_OWNER }}", "INDEX": "${{ vars.INDEX_URL }}"}
+
+
 def _names(jobs: dict[str, dict[str, Any]], action: str) -> Iterator[str]:
     """Yield the names of the artifacts that *action* takes in *jobs*."""
     steps = (step for job in jobs.values() for step in job.get("steps", ()))

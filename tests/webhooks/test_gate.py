@@ -93,7 +93,7 @@ def test_other_paths_are_not_found(path: str) -> None:
     refusal = _refused(path, b"[" * 100_000, door=door)
     assert (refusal.status, refusal.code, refusal.operation) == (404, "INVALID_REQUEST", "")
     assert door.seen == []
-    assert refusal.reason.isprintable()
+    assert refusal.reason == f"{shown(path)} is not one of our paths"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,7 @@ def test_other_methods_are_not_allowed(method: str) -> None:
     door = _Door()
     refusal = _refused("/withdraw", WITHDRAW, method=method, door=door)
     assert (refusal.status, refusal.code, refusal.operation) == (405, "INVALID_REQUEST", "withdraw")
+    assert refusal.reason == f"the method is {shown(method)}, not POST"
     assert door.seen == []
     reply = _gate().close(refusal, now_millis=7)
     assert reply.headers["allow"] == "POST"
@@ -185,7 +186,9 @@ _CLAIM = {**DEPOSIT, "action": {"type": "JACKPOT", "jackpot_id": "j1"}}
 )
 def test_other_operators_calls_are_refused(path: str, body: Any, accepted: bool) -> None:
     """E13: the provider may sign for other operators with the same key."""
-    opened = _opened(path, body, instances={"i1"})
+    door = _Door()
+    door.covers_body = False  # Unsigned calls are looked at, too.
+    opened = _opened(path, body, door=door, instances={"i1"})
     assert isinstance(opened, Refusal) is not accepted
     if isinstance(opened, Refusal):
         assert (opened.code, opened.status, opened.operation) == ("INVALID_REQUEST", 200, path[1:])
@@ -241,6 +244,19 @@ def test_a_claim_that_cannot_be_judged_now_is_left_out_of_the_batchs_answers() -
     assert handler.anomalies == []
 
 
+def test_a_batch_with_refused_items() -> None:
+    """Each is refused by itself, with its own bytes and the reason; the others are calls."""
+    items = [DEPOSIT, {**_CLAIM, "instance_id": "i2"}, {**DEPOSIT, "amount": "5"}]
+    batch = _opened("/deposit-batch", encoded(items), deposit_batch=True, instances={"i1"})
+    assert isinstance(batch, DepositBatch)
+    assert [(item.body, item.call is None) for item in batch.items] == [
+        (encoded(each), each != DEPOSIT) for each in items
+    ]
+    assert [item.problem for item in batch.items] == [refusal.reason if refusal else "" for refusal in batch.refusals]
+    assert "'i2'" in batch.items[1].problem
+    assert "amount" in batch.items[2].problem
+
+
 @pytest.mark.parametrize("authenticator", [None, object(), AcceptUnsigned, "signature"])
 def test_an_authenticator_must_be_named(authenticator: Any) -> None:
     """There is no default, and the error shows what was passed: a class is refused too."""
@@ -269,6 +285,7 @@ def test_an_odd_field_that_moves_no_money_is_logged(
 _GOOD = success(balance_cents=1, timestamp=5)
 _WITHDRAW_CALL = read_call("withdraw", encoded(WITHDRAW), Profile())[0]
 _DEPOSIT_CALL = read_call("deposit", encoded(DEPOSIT), Profile())[0]
+_ROLLBACK_CALL = read_call("rollback", encoded(ROLLBACK), Profile())[0]
 
 
 @pytest.mark.parametrize(
@@ -332,11 +349,12 @@ def test_a_time_of_ones_own_is_kept() -> None:
 
 
 def test_codes_of_ones_own_refuse_withdraws_alone() -> None:
-    """A deposit refused for a reason the service does not know might never be sent again."""
+    """A deposit or rollback refused for a reason the service does not know might never be sent again."""
     assert _gate().judged(error("MY_OWN"), _WITHDRAW_CALL)[0].code == "MY_OWN"
-    reply, _, reason = _gate().judged(error("MY_OWN"), _DEPOSIT_CALL)
-    assert reply.code == "SYSTEM_ERROR"
-    assert reason.startswith("the handler answered 'MY_OWN' to a deposit")
+    for call in (_DEPOSIT_CALL, _ROLLBACK_CALL):
+        reply, _, reason = _gate().judged(error("MY_OWN"), call)
+        assert reply.code == "SYSTEM_ERROR"
+        assert reason.startswith(f"the handler answered 'MY_OWN' to a {call.operation}")
     assert _gate().judged(error("BET_NOT_FOUND"), _DEPOSIT_CALL) == (error("BET_NOT_FOUND"), 200, "")
 
 
