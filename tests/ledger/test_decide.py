@@ -564,6 +564,22 @@ def test_the_sum_of_a_claims_free_bets(won: tuple[int | None, ...], anomaly: str
 
 
 @pytest.mark.parametrize(
+    ("player_id", "code", "balance_cents"),
+    [("p1", None, OPENING_CENTS - WAGER_CENTS), ("p2", None, OPENING_CENTS), ("p9", NO_PLAYER, None)],
+)
+def test_a_balance_is_asked_for(player_id: str, code: str | None, balance_cents: int | None) -> None:
+    """It is the player's own after the last movement, and asking moves nothing (spec §3)."""
+    asked = after(withdraw()).apply(ask_balance(player_id), Terms(), clock_millis=1_000)
+    assert (asked.code, asked.balance_cents, asked.applied) == (code, balance_cents, False)
+
+
+def test_a_rollback_of_a_bet_whose_withdraw_never_came_has_the_derived_tx_id() -> None:
+    """And so the withdraw that comes too late has the tx_id that is taken (assumed)."""
+    tombstone = after(rollback(tx_id=None)).bets["b1"]._replace(withdraw_tx_id=None)
+    assert identity_of(rollback(tx_id=None), tombstone, Profile()) == ("rollback", "withdraw:bet:b1")
+
+
+@pytest.mark.parametrize(
     ("clock_millis", "moved_at", "read_at"),
     [
         pytest.param(1_001, 1_001, 1_001, id="the clock runs"),
