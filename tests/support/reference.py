@@ -23,7 +23,10 @@ PACKAGES: Final = (
     *(f"game_operator.backoffice{part}" for part in ("", ".case", ".catalogue")),
     *(f"game_operator.{name}" for name in ("ledger", "ledger.django", "models", "serve", "signers", "telemetry")),
     *("game_operator.wallet", "game_operator.webhooks", "game_operator_testkit", "game_operator_testkit.certifier"),
-    *(f"game_operator_testkit.certifier.report{part}" for part in ("", ".as_html", ".as_json", ".as_junit", ".comparison")),
+    *(
+        f"game_operator_testkit.certifier.report{part}"
+        for part in ("", ".as_html", ".as_json", ".as_junit", ".comparison")
+    ),
     *("game_operator_testkit.control_room", "game_operator_testkit.sandbox"),
 )
 #: Methods that Python calls, and that users therefore call without their name.
