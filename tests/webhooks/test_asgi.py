@@ -295,6 +295,7 @@ async def test_mounted_in_a_framework(
         pytest.param("/wallet/wallet/withdraw", "/wallet", "wallet", 200, id="the same name twice"),
         pytest.param("/walletx/withdraw", "", "wallet", 404, id="a prefix of the name alone"),
         pytest.param("/withdraw", "", "wallet", 404, id="the prefix is missing"),
+        pytest.param("/other/wallet/withdraw", "", "wallet", 404, id="the prefix below another folder"),
     ],
 )
 async def test_where_it_is_mounted(
