@@ -16,7 +16,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator_testkit.certifier.report.report import Report
 from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict, Weight
 
-__all__ = ["Baseline", "Change", "Comparison", "compared", "read_baseline"]
+__all__ = ["Change", "Comparison", "compared", "read_baseline"]
 
 _NOT_TRIED: Final = "not tried"
 #: How bad it is that a scenario ended so.
@@ -40,7 +40,15 @@ class Judged(BaseModel):
 
 
 class Baseline(BaseModel):
-    """The run before, as far as runs are compared; its fields are those of a report in JSON."""
+    """
+    The run before, as far as runs are compared; its fields are those of a report in JSON.
+
+    Attributes:
+        format: Of the report; another one is not read.
+        version: The version of the testkit.
+        verdicts: How each scenario ended; at least one.
+        profile: The fields of the profile and their values, as text.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True)
 
