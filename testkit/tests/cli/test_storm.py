@@ -357,7 +357,10 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     concurrency: int, storm: Run, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exit code 3, and: that money may have moved, how long it was waited for, a trace with the calls at the end."""
-    monkeypatch.setitem(Storm.__init__.__kwdefaults__ or {}, "patience", 0.5)
+    defaults = Storm.__init__.__kwdefaults__
+    assert defaults is not None
+    assert "patience" in defaults
+    monkeypatch.setitem(defaults, "patience", 0.5)
     (own_folder / "players.txt").write_text("ann\n")
     dead, cents = threading.Event(), 100_000
 
