@@ -156,7 +156,8 @@ def test_a_body_has_a_longest_length(path: str, size: int, profile: dict[str, An
     refusal = _refused(path, body + b" " * (size + 1 - len(body)), **profile)
     assert (refusal.code, refusal.status, refusal.operation) == ("SYSTEM_ERROR", 200, path[1:])
     assert refusal.is_unread
-    assert f"{size + 1} bytes" in refusal.reason
+    setting = "max_body_bytes" if path == "/withdraw" else "max_batch_bytes"
+    assert refusal.reason == f"the body has {size + 1} bytes, and the profile's {setting} is {size}: is that too few?"
     assert _gate(**profile).max_bytes_at(f"{path}?x=1") == size
 
 

@@ -18,7 +18,14 @@ from game_operator.cli.keys import public_path
 from game_operator.cli.options import PASSPHRASE, settings
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
-from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    ConfigurationError,
+    RequestNotSentError,
+    TransportError,
+    shown,
+)
 from game_operator.models import GameInfo
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import fetch_games
@@ -175,7 +182,8 @@ def _signed_call(patient: _Patient, deadline: float) -> Iterator[Check]:
             yield Check(_CALL, "problem", error_text(wrong), "Fix the environment of this process.")
         except TransportError as failed:
             reason = shown(failed.reason)[1:-1]
-            found = reason if patient.base_url in reason else f"{patient.base_url} cannot be reached: {reason}"
+            is_named = isinstance(failed, RequestNotSentError)
+            found = reason if is_named else f"{patient.base_url} cannot be reached: {reason}"
             yield Check(_CALL, "unreachable", found, f"{failed.remedy} {_WAY}")
         except ApiError as refused:
             headers = refused.headers
