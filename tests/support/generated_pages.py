@@ -54,6 +54,8 @@ def _filled(text: str) -> str:
 
 
 def _linked(text: str) -> str:
+    section = r'docs/((?:how-to|reference)/[\w-]+\.md), "([^"]+)"'
+    text = re.sub(section, lambda found: f"[{found[2]}](../{found[1]}#{found[2].lower().replace(' ', '-')})", text)
     return re.sub(r"docs/((?:how-to|reference)/[\w-]+\.md)", r"[\1](../\1)", text)
 
 

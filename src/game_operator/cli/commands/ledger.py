@@ -193,7 +193,7 @@ def verify(*, full: bool = False, place: LedgerOptions) -> int:
 
 def _show_verdict(findings: "tuple[Finding, ...]") -> None:
     show_kinds(findings, "bet_id", "tx_id", "account")
-    what = f"{counted(len(findings), 'finding')}. docs/how-to/runbook.md says what to do"
+    what = f'{counted(len(findings), "finding")}. docs/how-to/runbook.md, "verify finds something", says what to do'
     say(f"✗ The books are not sound: {what}." if findings else "✓ The books are sound.")
 
 
