@@ -67,9 +67,9 @@ def test_the_right_wallet_passes() -> None:
 
 @pytest.mark.parametrize("wrong", _ONE_OF_EACH_FAST)
 def test_its_scenario_catches_a_wrong_wallet(wrong: WrongWallet, tmp_path: Path) -> None:
-    """Alone, or after random play if it forgets; in the fast lane one wallet of each. A race has three tries."""
+    """Alone, or after random play if it forgets; in the fast lane one wallet of each. A race has ten tries."""
     only = {wrong.must} | ({"G04"} if wrong.operations > RANDOM_OPERATIONS else set())
-    for _ in range(3):
+    for _ in range(10):
         verdict = _certified(wrong, tmp_path, only).verdict(wrong.must)
         if verdict.failed:
             return
