@@ -5,7 +5,6 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ from benchmarks.races import Comparison, Finding, Race, Turn, as_table, run, sum
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(autouse=True)
-def _only_what_is_new_is_collected() -> Iterator[None]:
-    """Races collect garbage before each turn, and this process holds all tests."""
+@pytest.fixture(autouse=True, scope="module")
+def _only_what_is_new_is_collected() -> None:
+    """Races collect garbage before each turn, and this process holds all tests, which are frozen already."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _goals(*names: str) -> dict[tuple[str, str], float | None]:

@@ -1,7 +1,7 @@
 """What needs the testkit stands with the testkit: the SDK is tried without it."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -12,14 +12,16 @@ _OF_SDK = [
 ]
 
 
-def _imports(file: Path) -> Iterator[str]:
-    """Yield the modules that *file* imports when it is imported itself."""
+@cache
+def _imports(file: Path) -> list[str]:
+    """Return the modules that *file* imports when it is imported itself."""
+    found = []
     for node in ast.parse(file.read_bytes()).body:
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return found
 
 
 def _path_to_testkit(file: Path, seen: set[Path]) -> str:

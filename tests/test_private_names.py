@@ -4,7 +4,6 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import uvicorn.config
 import uvicorn.server
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-from tests.support.sources import sources
+from tests.support.sources import sources, trees
 
 #: Shared by the packages, and not for users.
 _SHARED = {"_lazy", "_version"}
@@ -155,9 +154,9 @@ _NAMES_IN_TEXT = re.compile(r"\w+(?:[.:]\w+)*")
 _OF_TEXT = {"endswith", "startswith", "removesuffix", "removeprefix", "replace", "split", "join", "count", "strip"}
 
 
-@cache
+@pytest.fixture(scope="module", name="trees")
 def _trees() -> dict[str, ast.Module]:
-    return {name: ast.parse(file.read_bytes()) for name, file in sources().items()}
+    return trees()
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
@@ -221,9 +220,9 @@ def _is_listed(file: str, name: str) -> bool:
     return any(name in re.split(r"[.: ]", f"{row.place} {row.names}") for row in rows)
 
 
-def test_every_private_name_of_another_library_is_listed() -> None:
+def test_every_private_name_of_another_library_is_listed(trees: dict[str, ast.Module]) -> None:
     """Use what a library documents. If there is no other way, say in the table what breaks without the name."""
-    found = _strange(_trees())
+    found = _strange(trees)
     assert sorted(each for each in found if not _is_listed(*each)) == []
 
 
@@ -280,11 +279,11 @@ def _is_private(module: str, name: str) -> bool:
     return any(part.startswith("_") and not part.endswith("__") for part in parts - _SHARED)
 
 
-def test_no_package_imports_anothers_private_names() -> None:
+def test_no_package_imports_anothers_private_names(trees: dict[str, ast.Module]) -> None:
     """A name with an underscore is the package's alone: what others need has a name without."""
     found = [
         f"{file}: {module}.{name}"
-        for file, tree in _trees().items()
+        for file, tree in trees.items()
         for module, name in _imports(tree)
         if _is_private(module, name) and module.split(".")[:2] != file.split("/")[:2]
     ]

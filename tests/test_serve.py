@@ -167,6 +167,7 @@ def post(body: bytes, form: str, *, chunked: bool = False, version: str = "1.1",
     return f"{method} /call HTTP/{version}\r\nHost: x\r\n{form}{framing}\r\n\r\n".encode() + framed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_an_upgrade_is_ignored_wherever_the_packets_end(form: str, chunked: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.sources import sources
+from tests.support.sources import trees
 
 _CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
@@ -15,9 +15,14 @@ _CLOCKS = {
 }
 
 
-def _held_clocks(source: str) -> Iterator[str]:
-    """Yield the clocks in *source* that are not read where they are named, or are read for a default value."""
-    nodes = list(ast.walk(ast.parse(source)))
+@pytest.fixture(scope="module", name="trees")
+def _trees() -> dict[str, ast.Module]:
+    return trees()
+
+
+def _held_clocks(tree: ast.Module) -> Iterator[str]:
+    """Yield the clocks in *tree* that are not read where they are named, or are read for a default value."""
+    nodes = list(ast.walk(tree))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         match node:
@@ -34,9 +39,9 @@ def _held_clocks(source: str) -> Iterator[str]:
                                 yield ast.unparse(default)
 
 
-def test_no_clock_is_held() -> None:
+def test_no_clock_is_held(trees: dict[str, ast.Module]) -> None:
     """Each clock is looked up when it is read, so that freezegun and monkeypatch replace it everywhere."""
-    found = {name: list(_held_clocks(file.read_text())) for name, file in sources().items()}
+    found = {name: list(_held_clocks(tree)) for name, tree in trees.items()}
     assert {file: clocks for file, clocks in found.items() if clocks} == {}
 
 
@@ -48,11 +53,9 @@ _ALLOWED = {
 }
 
 
-def _string_imports(source: str) -> Iterator[str]:
-    """Yield the calls in *source* that import what is ours, or may be."""
-    if not any(name in source for name in _IMPORTERS):
-        return  # Parsing them all takes seconds.
-    nodes = list(ast.walk(ast.parse(source)))
+def _string_imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the calls in *tree* that import what is ours, or may be."""
+    nodes = list(ast.walk(tree))
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
         if isinstance(node, ast.Call):
@@ -82,9 +85,9 @@ def _is_anothers(name: ast.expr | None) -> bool:
     )
 
 
-def test_no_module_of_ours_is_imported_by_a_string() -> None:
+def test_no_module_of_ours_is_imported_by_a_string(trees: dict[str, ast.Module]) -> None:
     """A package's imports are those that import-linter sees; lazy public names are in ``_lazy.py`` alone."""
-    found = {name: calls for name, file in sources().items() if (calls := list(_string_imports(file.read_text())))}
+    found = {name: calls for name, tree in trees.items() if (calls := list(_string_imports(tree)))}
     assert found == _ALLOWED
 
 
@@ -144,9 +147,9 @@ def _is_text(value: ast.expr, errors: set[str]) -> bool:
     return any(_is_sentence(each, errors) for each in made)
 
 
-def _looks_into_sentences(code: str) -> Iterator[tuple[str, str]]:
-    """Yield each look of *code* into a sentence, after the name of its function."""
-    for function in ast.walk(ast.parse(code)):
+def _looks_into_sentences(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield each look of *tree* into a sentence, after the name of its function."""
+    for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         errors = _errors_in(function)
@@ -169,13 +172,9 @@ def _is_look(node: ast.AST, errors: set[str]) -> bool:
     return False
 
 
-def test_no_decision_looks_into_a_message() -> None:
+def test_no_decision_looks_into_a_message(trees: dict[str, ast.Module]) -> None:
     """Sentences are for people; only libraries that give nothing else are read."""
-    found = {
-        (name, function): look
-        for name, file in sources().items()
-        for function, look in _looks_into_sentences(file.read_text())
-    }
+    found = {(name, function): look for name, tree in trees.items() for function, look in _looks_into_sentences(tree)}
     assert {place: look for place, look in found.items() if place not in _FOREIGN} == {}
     assert found.keys() >= _FOREIGN.keys()
 
@@ -191,6 +190,6 @@ def test_no_decision_looks_into_a_message() -> None:
         (_looks_into_sentences, "def f(wrong: Exception):\n    text = str(wrong)\n    if 'bits' in text: pass"),
     ],
 )
-def test_a_search_sees_what_it_is_for(search: Callable[[str], Iterable[object]], source: str) -> None:
+def test_a_search_sees_what_it_is_for(search: Callable[[ast.Module], Iterable[object]], source: str) -> None:
     """Each would pass without a word otherwise."""
-    assert list(search(source))
+    assert list(search(ast.parse(source)))

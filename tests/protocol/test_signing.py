@@ -222,6 +222,13 @@ def test_without_an_echo_nothing_changes(secret: bytes) -> None:
     assert without_secret(reply, secret) is reply
 
 
+@pytest.mark.parametrize("secret", [b"AbCdEfGhIjKlMnOpQrSt", b"AbCdEfGhIjKlMnOp", b"AbC"])
+def test_the_shortest_piece_is_cut_out(secret: bytes) -> None:
+    """Of a signature, 16 bytes are enough to be found alone; a byte less stays."""
+    assert without_echoes(secret[:16], secret) == REMOVED
+    assert without_echoes(secret[:16][:-1], secret) == secret[:16][:-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [b"\\" * 200_000, b"%25" * 50_000, b"&#0" * 50_000, b"A\\" * 50_000])
 def test_what_a_wallet_repeats_does_not_hold_up(run: bytes) -> None:

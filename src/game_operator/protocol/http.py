@@ -26,8 +26,8 @@ def without_echoes(data: bytes, secret: bytes) -> bytes:
 
     If a piece of it stands there in another way (broken into lines, cut off), nothing of *data* is returned.
     """
-    if not secret:
-        return data
+    if not secret or len(data) < min(_PIECE, len(secret)):
+        return data  # Most headers are too short for a piece of it.
     standard = secret.translate(_STANDARD)
     for spelling in (secret, standard, standard.replace(b"/", rb"\/")):
         data = data.replace(spelling, REMOVED)
