@@ -110,7 +110,7 @@ def _alchemy_joined(url: str) -> Iterator[_Nested]:
 
 @contextmanager
 def _django(url: str, *, autocommit: bool = True) -> Iterator[_Nested]:
-    """Without autocommit atomic() never commits: whoever switched it off does."""
+    """Without autocommit atomic() never commits: the caller who switched it off does."""
     from django.db import connections, transaction
 
     with django_alias(url) as alias:

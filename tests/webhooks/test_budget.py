@@ -195,7 +195,7 @@ async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_s
 async def test_a_timeout_of_the_handlers_own_is_its_failure(
     kind: str, build: Build, headers: Headers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such as its database's: it is told as what it is."""
+    """Such as its database's: the log says that the handler raised, and not that its time was up."""
 
     async def late(call: WebhookCall) -> object:
         await asyncio.sleep(0)

@@ -84,7 +84,7 @@ async def _cleans_up_slowly() -> None:
 async def test_a_cancellation_from_elsewhere_is_no_time_limit(
     handler: Callable[[], Coroutine[Any, Any, Any]], after: float
 ) -> None:
-    """Whoever cancels the task meanwhile is obeyed."""
+    """A cancellation of the task meanwhile is obeyed."""
     task = asyncio.create_task(Budget(1).awaited(0.05, handler))
     await asyncio.sleep(after)
     task.cancel()

@@ -1,4 +1,4 @@
-"""The scenarios of who calls: right wallets pass, wrong ones are told what they do, sound ones get advice at most."""
+"""The scenarios of who calls: right wallets pass, a wrong one's fault is named, sound ones get advice at most."""
 
 import re
 from collections.abc import Callable

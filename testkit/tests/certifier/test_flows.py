@@ -1,4 +1,4 @@
-"""The scenarios of flows: right wallets pass, wrong ones are told what they do, and no answer makes them stumble."""
+"""The scenarios of flows: right wallets pass, a wrong one's fault is named, and no answer breaks the certifier."""
 
 import re
 from collections.abc import Iterable

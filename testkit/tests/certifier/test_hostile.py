@@ -1,4 +1,4 @@
-"""The scenarios of hostile input: right wallets pass, wrong ones are told what they do, sound ones get advice."""
+"""The scenarios of hostile input: right wallets pass, a wrong one's fault is named, sound ones get advice."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The scenarios of repeats, conflicts and order: right wallets pass, and wrong ones are told what they do."""
+"""The scenarios of repeats, conflicts and order: right wallets pass, and a wrong one's fault is named."""
 
 from typing import Any, Final
 
@@ -139,14 +139,14 @@ class SaysYesToEmptyRollbacks(PlainWallet):
 
 
 class KnowsOneWordForOver(PlainWallet):
-    """Sound, but not as assumed: a bet that was refunded is told like one that was paid."""
+    """Sound, but not as assumed: a refunded bet has the same code as a paid one."""
 
     def _render(self, reply: Reply) -> str:
         return super()._render(reply).replace("BET_ROLLED_BACK", "BET_ALREADY_CLOSED")
 
 
 class RefusesStrangersLater(PlainWallet):
-    """A failure for ever: whoever the wallet does not know is told that the wallet is out of order."""
+    """A failure for ever: a player whom the wallet does not know is answered as if the wallet were out of order."""
 
     def _ask_player(self, case: Case) -> str | None:
         outcome = super()._ask_player(case)

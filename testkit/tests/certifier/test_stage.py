@@ -187,7 +187,7 @@ def test_codes_of_refusals(
 
 
 def test_a_limit_of_requests_loses_no_money() -> None:
-    """The service sends the call again; whoever answers 429 in the wallet's place is to be found first."""
+    """The service sends the call again; what answers 429 in the wallet's place must be found first."""
     at = stage()
     with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
         placed(at, *[("SYSTEM_ERROR", 10_000)] * 4, status=429)

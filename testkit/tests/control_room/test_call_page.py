@@ -32,7 +32,7 @@ def own_ledger() -> MemoryLedger:
 
 @pytest.fixture
 def home(own_ledger: MemoryLedger, private_key: RSAPrivateKey) -> Iterator[Room]:
-    """A control room whose log has nothing but what a test puts there, and a wallet of its own."""
+    """A control room with an empty log, for the test to fill, and with its own wallet."""
     with room_with(private_key, Wallet(own_ledger)) as room:
         yield room
 

@@ -22,12 +22,12 @@ def ledger() -> MemoryLedger:
 
 @pytest.fixture
 def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
-    """A receiver that was told the service's key."""
+    """A receiver with the service's key."""
     return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
 
 
 class Careless:
-    """Balances, and nothing else: it pays and takes whatever it is told, whenever it is told."""
+    """Balances and nothing else: it carries out each call, also the same one twice."""
 
     def __init__(self) -> None:
         self.cents = {"p1": 10_000, "p2": 10_000}

@@ -286,7 +286,7 @@ def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str)
 @pytest.mark.parametrize("extra", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED], ids=str)
 @pytest.mark.parametrize("code", ["INVALID_REQUEST", None], ids=["refused", "accepted"])
 def test_what_is_answered_to_an_extra_does_not_answer_the_call(extra: Fault, code: str | None) -> None:
-    """The call's own reply was lost, so it is sent again, whatever a forger was told; who lets one in is blamed."""
+    """The call's own reply was lost, so it is sent again; a wallet that accepts a forged one is blamed for that."""
     courier = InProcess(replace=answered(code, lambda post: post.extra is extra))
     dealer = deal(courier, CLOSED, plan=faults(nth={extra: 1, Fault.REPLY_LOST: 1}))
     assert operations(genuine(courier)) == ["withdraw", "withdraw", "deposit"]

@@ -330,7 +330,7 @@ def test_a_wallet_that_answers_nonsense(table: Table, script: Script) -> None:
 
 
 def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever plays waits for a minute at most, here for less."""
+    """A player waits for a minute at most, here for less."""
     monkeypatch.setattr(server_module, "_PLAY_SECONDS", 0.3)
     with HostileServer(say_nothing) as server:
         table.sandbox.wallet_url = server.base_url
@@ -364,7 +364,7 @@ def test_rounds_from_many_threads(table: Table) -> None:
 
 
 def test_a_sandbox_that_stops_while_rounds_are_played(public_key: RSAPublicKey) -> None:
-    """Whoever waits is told so, the sandbox stops in time, and its thread is gone."""
+    """A waiting caller gets an error, the sandbox stops in time, and its thread is gone."""
     told: list[BaseException] = []
 
     def play(sandbox: Sandbox) -> None:
