@@ -15,13 +15,14 @@ from game_operator.ledger.api import Account, account_of_parts
 from game_operator.ledger.rules.book import (
     Anomaly,
     Book,
+    Changes,
     Needs,
     Posting,
     asks_operator,
     named_account,
 )
 from game_operator.ledger.rules.decide import identity_of
-from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
@@ -79,7 +80,8 @@ def test_an_anomaly_of_a_call_made_by_hand() -> None:
     call = rollback(tx_id=None)
     applied(book, call)
     kept = book.changes.anomalies[-1]
-    assert (kept.kind, kept.tx_id, kept.body) == ("rollback_after_deposit", "t", encode_call(call))
+    named = ("rollback", "t", "b1", "p1", encode_call(call))
+    assert kept == Anomaly("rollback_after_deposit", kept.code, *named, kept.at_millis)
 
 
 def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -88,11 +90,13 @@ def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         book = book_of(p1=700)
         applied(book, deposit("b\n1", body=b"{}"))
         applied(book, withdraw())
+        applied(book, claim(bet_id="b2", free_bets=(FreeBet(won_cents=1),)))
         book.accounts.clear()
         applied(book, deposit())
     told = [(record.levelno, record.getMessage()) for record in caplog.records]
     assert told == [
         (logging.INFO, r"early_deposit: a deposit of bet 'b\n1' was answered BET_NOT_FOUND; it is kept to look at"),
+        (logging.INFO, "sum_differs: a deposit of bet 'b2' was answered SUCCESS; it is kept to look at"),
         (logging.ERROR, "damaged_books: a deposit of bet 'b1' was answered SYSTEM_ERROR; it is kept to look at"),
     ]
     for_programs = {"event": "ledger.anomaly", "anomaly": "early_deposit", "operation": "deposit"}
@@ -132,6 +136,22 @@ def test_differences_beside_the_content(
     assert all(line.startswith(f"a repeated {calls[-1].operation} of bet 'b1'") for line in lines)
 
 
+def test_the_body_of_a_claim_is_kept() -> None:
+    """Totals read its free bets; no other body is kept where all is well."""
+    book = book_of(p1=700)
+    applied(book, withdraw(), deposit(), claim(), claim("claim-2", body=b"{ }"))
+    assert book.changes.claims == {"claim-1": encode_call(claim()), "claim-2": b"{ }"}
+
+
+@pytest.mark.parametrize("field", ["calls", "new_bets", "changed_bets", "anomalies"])
+def test_whatever_is_to_be_written_is_a_change(field: str) -> None:
+    """Each of them alone: a batch that leaves only an anomaly is committed too."""
+    changes = Changes()
+    assert not changes
+    setattr(changes, field, ["something"])
+    assert changes
+
+
 def test_a_call_that_cannot_be_noted_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails while it is noted fails before anything is."""
 
@@ -157,6 +177,13 @@ def test_a_claim_needs_no_bet() -> None:
     needs = Needs("")
     needs.add(claim(bet_id="b1"), TERMS)
     assert (needs.bets, needs.calls, needs.accounts) == (set(), {("deposit", "claim-1")}, {"p1"})
+
+
+def test_a_rollback_needs_the_withdraw_of_its_tx_id() -> None:
+    """It may be another bet's."""
+    needs = Needs("")
+    needs.add(rollback(tx_id="t"), TERMS)
+    assert (needs.bets, needs.calls) == ({"b1"}, {("rollback", "t"), ("withdraw", "t")})
 
 
 @pytest.mark.parametrize(
@@ -253,8 +280,15 @@ TWO_PARTS = account_of_parts(["p1", "EUR"])
 )
 def test_the_account_of_a_call(call: WebhookCall, answer: Any, key_parts: int, account: str) -> None:
     """It is the player's, or the one that account_of names."""
-    terms = TERMS if answer is None else Terms(account_of=lambda _: answer)
+    terms = TERMS if answer is None else Terms(account_of=lambda asked: answer if asked is call else "")
     assert named_account(call, terms, key_parts) == account
+
+
+def test_a_decline_is_of_the_account_that_was_named() -> None:
+    """Also where there is none."""
+    book = book_of()
+    applied(book, withdraw(), terms=Terms(account_of=lambda _: "wallet-7"))
+    assert [call.account for call in book.changes.calls] == [book.bets["b1"].account] == ["wallet-7"]
 
 
 @pytest.mark.parametrize(

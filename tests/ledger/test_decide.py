@@ -694,6 +694,7 @@ def test_the_record_of_a_bet() -> None:
     book = after(first)
     bet = BetRecord("b1", "p1", "p1", "i", "g", "r0", 500, None, OPEN, 1_000, None, "BET", "t", None, first.body_digest)
     assert book.bets["b1"] == bet
+    assert book.calls["withdraw", "t"].balance_cents == OPENING_CENTS - 500
     book.apply(deposit(round_id="r1", tx_id="d"), Terms(), clock_millis=2_000)
     closed = bet._replace(state=CLOSED, won_cents=1250, deposit_tx_id="d", round_id="r1", settled_at_millis=2_000)
     assert book.bets["b1"] == closed

@@ -111,7 +111,7 @@ def test_what_a_late_call_leaves(name: str, call: MovingCall, kind: str, tx_id: 
     book.apply(call, Terms(), clock_millis=2_000)
     (found,) = book.changes.findings
     assert found == NewFinding(kind, "b1", found.detail, tx_id, "p1", "p1", due_cents, due_cents - got_cents, b"{ }")
-    assert tx_id in found.detail
+    assert f"{tx_id}' of the bet 'b1'" in found.detail
     assert f"{due_cents / 100:.2f}" in found.detail
 
 
