@@ -1,16 +1,24 @@
 """What a second look at a finding may not say: each wallet here was once blamed for something else than its mistake."""
 
 from dataclasses import replace
+from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pytest
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import Reply, WithdrawCall
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver
 from game_operator_testkit.certifier import Outcome, Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
-from testkit.tests.certifier.harness import certified, found, only
+from testkit.tests.certifier.harness import OTHER, PLAYER, certified, certified_by, found, only, service_key
 from testkit.tests.certifier.test_sound_wallets import LimitsWagers
 from testkit.tests.certifier.wrong_wallets.races import AsksForFundsBeforeTheLock
+
+_NUMBERS = count()
 
 
 class RefundsEachTime(AsksForFundsBeforeTheLock):
@@ -40,6 +48,29 @@ def test_what_a_lone_repeat_moves_needs_no_race(kind: type[PlainWallet], cause: 
     report = certified(kind, only=["A10", "B02", "B16", "D01", "D02"])
     assert found(report).keys() >= {"D01", "D02"}
     assert report.verdict("D02").notes[0].cause == cause
+
+
+class DebitsBehindItsReply(Wallet):
+    """Debits a repeated withdraw again, where no reply shows it; with an empty account, it fails."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        outcome = self.ledger.apply(call)
+        if outcome.code is None and not outcome.applied:
+            assert isinstance(self.ledger, MemoryLedger)
+            amount = Decimal(-call.amount_cents) / 100
+            self.ledger.adjust(call.player_id, amount, reference=f"again-{next(_NUMBERS)}")
+        return outcome.reply()
+
+
+def test_money_that_moves_behind_a_reply_is_no_chance() -> None:
+    """Each repeat moves it, though most replies look as if the call were known."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(service_key().public_key()))
+    wallet = DebitsBehindItsReply(MemoryLedger({PLAYER: 20_000, OTHER: 20_000}))
+    scenarios = ["A01", "A02", "A03", "A04", "B01"]
+    report = certified_by(lambda *call: receiver.handle(call[0], call[1], call[2], wallet), only=scenarios)
+    (cause,) = report.causes
+    assert (cause.ids, "were known when they came again" in cause.verdict.reason) == (("B01",), False)
+    assert "unique constraint" in cause.fix
 
 
 class WantsLargeWagers(LimitsWagers):
