@@ -517,6 +517,7 @@ def test_the_token_takes_its_place_in_the_address(template: str, expected: str) 
         pytest.param("https://play.example/?t={token}&u={token}", "2 times", id="two of them"),
         pytest.param("http://play.example/{token}", "not https", id="plain http"),
         pytest.param("http://127.0.0.1.evil.example/{token}", "not https", id="plain http to a likeness"),
+        pytest.param("http://evillocalhost/{token}", "not https", id="plain http to what ends so"),
         pytest.param("play.example/{token}", "not a valid address", id="no scheme"),
         pytest.param("https:///{token}", "not a valid address", id="no host"),
         pytest.param("https://{token}.play.example/", "in the place of the host", id="in the host"),
@@ -580,3 +581,19 @@ def test_a_key_in_place_of_the_operator_id_is_refused_and_not_shown(
         with pytest.raises(ConfigurationError, match=r"looks like a key, which is not shown") as info:
             build()
         assert "MIIEvQ-secret" not in everything_told(info.value)
+
+
+def test_a_wrong_operator_id_does_not_show_the_key(private_pem: bytes) -> None:
+    """The frame that refuses it has let the key go."""
+    with pytest.raises(ConfigurationError) as info:
+        SessionTokenBuilder("ac:me", private_pem)
+    assert private_pem.decode().splitlines()[1] not in everything_told(info.value)
+
+
+def test_a_token_that_is_too_long_is_not_shown(tokens: SessionTokenBuilder) -> None:
+    """It is signed by then, and would be accepted (spec §1)."""
+    with pytest.raises(SessionTokenError) as info:
+        tokens.build(player_id="p1", instance_id="i1", claims={"note": "x" * 20_000})
+    told = everything_told(info.value)
+    assert "token = '" not in told
+    assert "raw_signature = b" not in told

@@ -1,17 +1,19 @@
 """The ready wallet: the four webhooks of spec §4.1 answered from a ledger, also through the receiver."""
 
+import asyncio
 import json
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from game_operator.ledger import MemoryLedger, Outcome, Terms
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Outcome, SqlLedger, Terms
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
@@ -107,6 +109,21 @@ async def test_anomalies_of_the_receiver() -> None:
     await both.awaited.keep_anomaly("deposit", "unreadable", b"{")
     for ledger in both.ledgers:
         assert [(each.kind, each.source) for each in ledger.anomalies()] == [("unreadable", "staging")]
+
+
+def test_joined_wallets_keep_anomalies_under_their_source(sqlite_url: str) -> None:
+    """As the others do."""
+
+    async def keep() -> None:
+        async with AsyncSqlLedger(sqlite_url) as awaited:
+            joined = AsyncJoinedWallet(awaited, nullcontext, source="staging")
+            await joined.keep_anomaly("deposit", "unreadable", b"[")
+
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.add_source("staging")
+        JoinedWallet(ledger, nullcontext, source="staging").keep_anomaly("deposit", "unreadable", b"{")
+        asyncio.run(keep())
+        assert [(each.body, each.source) for each in ledger.anomalies()] == [(b"{", "staging"), (b"[", "staging")]
 
 
 async def test_a_ledger_that_keeps_no_anomalies() -> None:

@@ -67,6 +67,7 @@ def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private
         pytest.param("https://api.example.com/api/v0.2", "ends in /api/v0.2", id="the prefix of all paths"),
         pytest.param("http://api.example.com", "plain http to another machine", id="http"),
         pytest.param("http://127.0.0.1.example.com", "plain http to another machine", id="http to what looks local"),
+        pytest.param("http://evillocalhost", "plain http to another machine", id="http to what ends so"),
     ],
 )
 def test_an_address_is_refused(kind: Any, base_url: str, told: str, private_key: RSAPrivateKey) -> None:

@@ -13,6 +13,7 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError, UnknownSourceError
 from game_operator.ledger import SqlLedger, Terms
+from game_operator.ledger.api import MAX_BALANCE_CENTS
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
@@ -246,6 +247,16 @@ def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_p
         pay(ledger, number)
     ledger.adjust("p1", Decimal("0.01"), reference="pay-in")
     assert pay(ledger, number)[1].balance_cents == 0
+
+
+def test_paying_more_than_an_account_can_hold(ledger: SqlLedger) -> None:
+    """It is refused; what reaches the limit is paid."""
+    (number,) = owed_for(ledger, won(300), late(500))
+    ledger.adjust("p1", Decimal(MAX_BALANCE_CENTS - 199 - ledger.balance("p1")) / 100, reference="pay-in")
+    with pytest.raises(FindingError, match="more than it can hold"):
+        pay(ledger, number)
+    ledger.adjust("p1", Decimal("-0.01"), reference="cash-out")
+    assert pay(ledger, number)[1].balance_cents == MAX_BALANCE_CENTS
 
 
 def test_findings_of_a_source(sqlite_url: str) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from decimal import Decimal
 from threading import Barrier
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, Terms
 from game_operator.models.webhooks import WebhookCall
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from tests.support.callers import KINDS
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import is_sqlite, rows
@@ -208,6 +208,8 @@ def test_a_wallet_says_it_before_traffic(played: Any) -> None:
     """With a source that the ledger does not know, it is not made; after add_source it is."""
     with pytest.raises(UnknownSourceError, match=REFUSED):
         Wallet(played, source="other")
+    with pytest.raises(UnknownSourceError, match=REFUSED):
+        JoinedWallet(played, nullcontext, source="other")
     played.add_source("other")
     Wallet(played, source="other").withdraw(withdraw("b1"))
     assert played.balance("p1") == 9_000

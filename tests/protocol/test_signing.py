@@ -224,9 +224,15 @@ def test_without_an_echo_nothing_changes(secret: bytes) -> None:
 
 @pytest.mark.parametrize("secret", [b"AbCdEfGhIjKlMnOpQrSt", b"AbCdEfGhIjKlMnOp", b"AbC"])
 def test_the_shortest_piece_is_cut_out(secret: bytes) -> None:
-    """Of a signature, 16 bytes are enough to be found alone; a byte less stays."""
+    """The first 16 bytes of a signature are found alone; a byte less stays."""
     assert without_echoes(secret[:16], secret) == REMOVED
     assert without_echoes(secret[:16][:-1], secret) == secret[:16][:-1]
+
+
+def test_the_end_of_a_secret_is_cut_out() -> None:
+    """As its beginning is."""
+    secret = b"AbCdEfGhIjKlMnOpQrStUvWxYz012345"
+    assert without_echoes(secret[16:], secret) == REMOVED
 
 
 @pytest.mark.slow

@@ -247,7 +247,7 @@ def _deadlocks(url: str) -> int:
 
 
 def test_a_true_deadlock(postgres_url: str) -> None:
-    """H03: another session locks two players in the other order, again and again; our call fails, and goes on."""
+    """H03: another session locks two players in the other order, again and again; our transaction is repeated."""
     open_accounts(postgres_url, {"p1": 10**6, "p2": 10**6})
     database = execute(postgres_url, "SELECT current_database()")[0][0]
     execute(postgres_url, f"ALTER DATABASE {database} SET deadlock_timeout = '200ms'")

@@ -296,6 +296,7 @@ async def test_mounted_in_a_framework(
         pytest.param("/walletx/withdraw", "", "wallet", 404, id="a prefix of the name alone"),
         pytest.param("/withdraw", "", "wallet", 404, id="the prefix is missing"),
         pytest.param("/other/wallet/withdraw", "", "wallet", 404, id="the prefix below another folder"),
+        pytest.param("/x/wallet/withdraw", "/api", "wallet", 404, id="below another folder, with a mount"),
     ],
 )
 async def test_where_it_is_mounted(

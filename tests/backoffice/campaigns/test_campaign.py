@@ -151,6 +151,7 @@ def test_what_is_unanswered_is_asked_for_again_by_the_same_reference_id(
     report = made.run(**FAST)
     assert (report.state, report.granted, report.findings) == ("finished", 20, ())
     assert service.players() == sorted(players(20))
+    assert [each["player_id"] for each in service.asked[:3]] == ["p1", "p1", "p2"], "the canary waits"
     asked = Counter(each["reference_id"] for each in service.asked)
     assert asked == {each.reference_id: each.attempts for each in made.results()}
     assert {name for name, times in asked.items() if times == 2} == {"summer/p1", "summer/p10", "summer/p15"}

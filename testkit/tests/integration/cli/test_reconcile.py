@@ -157,6 +157,9 @@ def test_a_service_that_refuses_the_operator(world: World) -> None:
     refused = world.quick("--operator-id", "someone-else")
     assert (refused.code, refused.out) == (1, "")
     assert "HTTP 401" in refused.err
+    assert world.reconcile("report").code == 3
+    assert world.reconcile("stop").code == 0
+    assert world.reconcile("report").code == 1
 
 
 def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:

@@ -139,6 +139,16 @@ def test_a_service_that_lies_once_moves_nothing(desk: Desk, lie: Lie, *, is_firs
     assert desk.kinds() == {}, "a look that agrees closes the finding"
 
 
+def test_a_repair_does_not_believe_an_answer_unlike_the_dry_runs(desk: Desk) -> None:
+    """Its look differs from that of the run before, so it is a first one."""
+    bet = desk.play("lose")
+    reconciler = desk.reconciler()
+    reconciler.run()
+    desk.sandbox.lies.about_bet(bet, {"won": WON + 1}, times=1)
+    assert verdicts(reconciler.run(**REPAIR)) == {bet: "answers_differ"}
+    assert desk.balance() == -WAGER
+
+
 @pytest.mark.parametrize(("seconds", "verdict"), [(290, "settled"), (310, "failed")])
 def test_a_second_look_that_is_five_minutes_old_settles_nothing(desk: Desk, seconds: int, verdict: str) -> None:
     """The commit counts: a database that was not there for so long."""
