@@ -249,6 +249,13 @@ def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_p
     assert pay(ledger, number)[1].balance_cents == 0
 
 
+def test_an_account_below_zero_is_paid(ledger: SqlLedger, database_url: str) -> None:
+    """As the operator's own table may have it."""
+    (number,) = owed_for(ledger, won(300), late(500))
+    run(database_url, "UPDATE {p}accounts SET balance_cents = -1000")
+    assert pay(ledger, number)[1].balance_cents == -800
+
+
 def test_paying_more_than_an_account_can_hold(ledger: SqlLedger) -> None:
     """It is refused; what reaches the limit is paid."""
     (number,) = owed_for(ledger, won(300), late(500))
