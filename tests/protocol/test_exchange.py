@@ -276,6 +276,7 @@ def test_a_lookup_is_repeated_where_that_can_help(outcomes: list[Outcome], attem
         pytest.param([SILENT, GRANTED], 2, GrantAccepted, None, id="a grant is repeated after a read timeout"),
         pytest.param([UNREADABLE, GRANTED], 2, GrantAccepted, None, id="unreadable 200, then granted"),
         pytest.param([BAD_REQUEST], 1, BadRequestError, None, id="400 of another shape"),
+        pytest.param([response(499)], 1, UnexpectedResponseError, None, id="499"),
         pytest.param([BUSY] * 3, 3, RateLimitedError, None, id="always 429"),
         pytest.param([REFUSED] * 3, 3, RequestNotSentError, None, id="never connected"),
         pytest.param(

@@ -102,16 +102,19 @@ def test_a_look_up_that_is_asked_again_takes_two_turns(ledger: SqlLedger, privat
     assert asked[-2] - asked[0] >= 15 / 25
 
 
+@pytest.mark.parametrize(("status", "verdict", "cents"), [("CLOSED", "settled", 700), ("ROLLED_BACK", "refunded", 500)])
 @pytest.mark.parametrize("is_lost", [True, False], ids=["rolled back", "committed"])
-def test_a_transaction_that_raises_at_its_end(postgres_url: str, private_key: RSAPrivateKey, is_lost: bool) -> None:
+def test_a_transaction_that_raises_at_its_end(
+    postgres_url: str, private_key: RSAPrivateKey, is_lost: bool, status: str, verdict: str, cents: int
+) -> None:
     """What is reported is what became of the bet, on whichever side of the commit it has failed."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if "game" in request.url.path:
             return httpx.Response(200, content=wire({"games": [game()]}))
-        return httpx.Response(
-            200, content=wire(bet("CLOSED", reference_id=id_of(request), player_id="p1", wager=500, won=700))
-        )
+        won = {"won": cents} if status == "CLOSED" else {}
+        told = bet(status, reference_id=id_of(request), player_id="p1", wager=500, **won)
+        return httpx.Response(200, content=wire(told))
 
     @contextmanager
     def transaction() -> Iterator[Any]:
@@ -126,7 +129,7 @@ def test_a_transaction_that_raises_at_its_end(postgres_url: str, private_key: RS
         ledger.apply(withdraw("b1"))
         reconciler = Reconciler(client_of(private_key, answer), JoinedWallet(ledger, transaction), **QUICK)
         report = reconciler.run(**REPAIR)
-        assert [row["verdict"] for row in report.rows()] == ["failed" if is_lost else "settled"]
+        assert [row["verdict"] for row in report.rows()] == ["failed" if is_lost else verdict]
         assert [found.kind for found in reconciler.findings()] == ["failed"] * is_lost
         assert report.run.moved_count == (0 if is_lost else 1)
-        assert ledger.balance("p1") == (9_500 if is_lost else 10_200)
+        assert ledger.balance("p1") == (9_500 if is_lost else 9_500 + cents)

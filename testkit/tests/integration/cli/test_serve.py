@@ -197,6 +197,9 @@ def test_stopped_under_load_no_answer_is_wrong(database_url: str, keys: KeyFiles
         assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
 
 
+_TWO_COLUMNS = ("--accounts-table", "players", "--accounts-key", "id,currency", "--accounts-balance", "balance")
+
+
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
@@ -206,6 +209,7 @@ def test_stopped_under_load_no_answer_is_wrong(database_url: str, keys: KeyFiles
         pytest.param((f"postgresql://u:{PASSWORD}@127.0.0.1:1/d",), 3, "cannot be used", id="nobody there"),
         pytest.param(("{db}", "--no-migrate", "--table-prefix", "x_"), 2, "There are no tables", id="no tables"),
         pytest.param(("{own}",), 2, "keeps its balances in your own table", id="own table"),
+        pytest.param(("{own}", *_TWO_COLUMNS), 2, "names 2 columns, and serve cannot know", id="a key of two columns"),
     ],
 )
 @pytest.mark.parametrize("workers", [(), ("--workers", "1")], ids=["one process", "workers"])
