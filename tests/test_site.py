@@ -174,7 +174,7 @@ def test_no_page_has_barriers(url: str, browser: Browser, pages: dict[Path, str]
     with visiting(browser, url, reduced_motion="reduce") as page:
         for each in pages:
             if each.name != "404.html":
-                page.goto(str(each.relative_to(SITE)))
+                page.goto(str(each.relative_to(SITE)), wait_until="networkidle")
                 _assert_no_barriers(page, LOOKS[::2])
 
 
