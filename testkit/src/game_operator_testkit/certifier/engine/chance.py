@@ -194,6 +194,8 @@ def _some_lost(at: Stage) -> str:
 def _is_lost(at: Stage, call: WebhookCall) -> bool:
     request = at.request(call, "a call, to see whether it is known again")
     first, again = at.send(request), at.send(request)
-    is_known = again.succeeded and again.balance_cents == first.balance_cents
+    if not (first.succeeded and again.succeeded and again.balance_cents == first.balance_cents):
+        return first.succeeded
     # The money may move behind the balance of the reply.
-    return first.succeeded and not (is_known and current_cents(at, at.player) == first.balance_cents)
+    cents = current_cents(at, at.player)
+    return None not in (cents, first.balance_cents) and cents != first.balance_cents
