@@ -13,7 +13,7 @@ import uvicorn.config
 import uvicorn.server
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-from tests.support.sources import sources, trees
+from tests.support.sources import sources
 
 #: Shared by the packages, and not for users.
 _SHARED = {"_lazy", "_version"}
@@ -152,11 +152,6 @@ _PRIVATE = re.compile(r"\b_[A-Za-z]\w*(?<!_)")
 _NAMES_IN_TEXT = re.compile(r"\w+(?:[.:]\w+)*")
 #: Methods of a text whose arguments are parts of one.
 _OF_TEXT = {"endswith", "startswith", "removesuffix", "removeprefix", "replace", "split", "join", "count", "strip"}
-
-
-@pytest.fixture(scope="module", name="trees")
-def _trees() -> dict[str, ast.Module]:
-    return trees()
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:

@@ -6,18 +6,11 @@ from typing import Final
 
 import pytest
 
-from tests.support.sources import trees
-
 _CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
     "datetime": {"now", "utcnow", "today"},
     "date": {"today"},
 }
-
-
-@pytest.fixture(scope="module", name="trees")
-def _trees() -> dict[str, ast.Module]:
-    return trees()
 
 
 def _held_clocks(tree: ast.Module) -> Iterator[str]:

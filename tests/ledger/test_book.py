@@ -145,7 +145,7 @@ def test_the_body_of_a_claim_is_kept() -> None:
 
 @pytest.mark.parametrize("field", ["calls", "new_bets", "changed_bets", "anomalies"])
 def test_whatever_is_to_be_written_is_a_change(field: str) -> None:
-    """Each of them alone: a batch that leaves only an anomaly is committed too."""
+    """Each of these alone: a batch that leaves only an anomaly is committed too."""
     changes = Changes()
     assert not changes
     setattr(changes, field, ["something"])

@@ -1,5 +1,6 @@
 """What all tests share: keys and a database server, made once, for each costs a good part of a second."""
 
+import ast
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import settings
 from game_operator.ledger import SqlLedger
 from tests.support.keys import make_and_check_once
 from tests.support.postgres import PostgresServer
+from tests.support.sources import sources
 from tests.support.sqlite_tables import sqlite_url_in
 
 # For `make torture`; tests that set their own number of examples keep it.
@@ -67,6 +69,12 @@ def private_pem(private_key: RSAPrivateKey) -> bytes:
 def public_pem(public_key: RSAPublicKey) -> bytes:
     """The registered key as PEM."""
     return public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Our modules as they are parsed. They have 300,000 nodes, so they go with the tests of a file."""
+    return {name: ast.parse(file.read_bytes()) for name, file in sources().items()}
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """The source files of both distributions."""
 
-import ast
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +12,3 @@ def sources() -> dict[str, Path]:
     """Return the modules by their paths, which begin with the name of the package."""
     files = {folder: sorted(folder.rglob("*.py")) for folder in FOLDERS}
     return {file.relative_to(folder.parent).as_posix(): file for folder, found in files.items() for file in found}
-
-
-def trees() -> dict[str, ast.Module]:
-    """Return the modules as they are parsed, which is 300,000 nodes: a fixture lets them go with its tests."""
-    return {name: ast.parse(file.read_bytes()) for name, file in sources().items()}

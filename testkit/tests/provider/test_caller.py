@@ -189,7 +189,7 @@ def _said(data: bytes) -> Script:
     ],
 )
 def test_what_is_no_reply_is_told(post: Post, private_key: RSAPrivateKey, said: bytes, problem: str) -> None:
-    """Each answer gives a delivery: status, bytes up to a bound, and the reply or why there is none (§4.1)."""
+    """A delivery has the status, a limited part of the bytes, and the reply or the reason why there is none (§4.1)."""
     with HostileServer(_said(said)) as server:
         delivery = post(server.base_url, private_key, WITHDRAW, options={"timeout": _PATIENT})
     assert delivery.status == int(said[9:12])
