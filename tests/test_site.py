@@ -155,7 +155,7 @@ def _assert_no_barriers(page: Page, looks: Sequence[tuple[int, str, str]] = LOOK
         page.wait_for_function(
             "scheme => document.body.dataset.mdColorScheme === scheme", arg="slate" if scheme == "dark" else "default"
         )
-        assert page.evaluate(FIND, rules) == [], (width, scheme)
+        assert page.evaluate(FIND, rules) == [], (page.url, width, scheme)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
